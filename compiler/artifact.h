@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/element_type.h"
+
+namespace tilewright {
+
+/// One parameter of a kernel, in the order of its declaration.
+struct Parameter {
+  enum class Kind {
+    view,    ///< a tensor of rank 1 or 2: base, sizes, stride of its rows in elements
+    index,   ///< a 64-bit integer
+    float32, ///< an fp32 number
+  };
+  Kind kind = Kind::view;
+  std::string name;
+  ElementType element = ElementType::f32; ///< of a view
+  int rank = 0;                           ///< of a view
+  bool written = false;                   ///< of a view: the kernel stores to it
+};
+
+/// Programs along one grid axis: ceil(extent / block), where extent is dimension `dim` of view parameter `parameter`,
+/// or the value of an index parameter.
+struct GridAxis {
+  int parameter = 0;
+  int dim = 0;
+  int64_t block = 1;
+};
+
+/// A compiled kernel: what a device needs in order to load and launch it, and nothing that refers to the compiler.
+struct Artifact {
+  std::string kernel; ///< the symbol to launch
+  std::string target; ///< Target::str() it was compiled for
+  std::vector<Parameter> parameters;
+  std::vector<GridAxis> grid;   ///< 0 to 3 axes; axis 0 varies fastest
+  int64_t scratchBytes = 0;     ///< CPU: private memory of one running program, 64-byte aligned
+  std::string assembly;         ///< PTX for nvptx; empty for the CPU
+  std::string binary;           ///< relocatable object for the CPU, cubin for nvptx (may be empty)
+  double compileMilliseconds = 0;
+};
+
+} // namespace tilewright

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cassert>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace tilewright {
+
+/// Who has to act on an error: the caller (`user`), the kernel's author or this compiler (`compile`), the machine
+/// (`runtime`), or us (`internal`).
+enum class StatusKind { ok, user, compile, runtime, internal };
+
+/// The result of an operation that returns no value. A message says what was expected, what was found and what
+/// to do about it.
+class [[nodiscard]] Status {
+public:
+  Status() = default;
+  Status(StatusKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
+
+  bool ok() const { return kind_ == StatusKind::ok; }
+  StatusKind kind() const { return kind_; }
+  const std::string &message() const { return message_; }
+
+private:
+  StatusKind kind_ = StatusKind::ok;
+  std::string message_;
+};
+
+inline Status userError(std::string message) { return {StatusKind::user, std::move(message)}; }
+inline Status compileError(std::string message) { return {StatusKind::compile, std::move(message)}; }
+inline Status runtimeError(std::string message) { return {StatusKind::runtime, std::move(message)}; }
+inline Status internalError(std::string message) { return {StatusKind::internal, std::move(message)}; }
+
+/// A value, or the Status that says why there is none.
+template <typename T> class [[nodiscard]] StatusOr {
+public:
+  StatusOr(Status status) : status_(std::move(status)) { assert(!status_.ok()); }
+  StatusOr(T value) : value_(std::move(value)) {}
+
+  bool ok() const { return value_.has_value(); }
+  const Status &status() const { return status_; }
+  T &operator*() & { return *value_; }
+  const T &operator*() const & { return *value_; }
+  T &&operator*() && { return std::move(*value_); }
+  T *operator->() { return &*value_; }
+  const T *operator->() const { return &*value_; }
+
+private:
+  Status status_;
+  std::optional<T> value_;
+};
+
+} // namespace tilewright
+
+#define TW_CONCAT_INNER(a, b) a##b
+#define TW_CONCAT(a, b) TW_CONCAT_INNER(a, b)
+
+/// Returns from the enclosing function when `expression` is not ok.
+#define TW_RETURN_IF_ERROR(expression)                                                                       \
+  if (auto twStatus = (expression); !twStatus.ok())                                                          \
+  return twStatus
+
+/// `TW_ASSIGN_OR_RETURN(auto x, f())`: x is f's value, or the enclosing function returns f's Status.
+#define TW_ASSIGN_OR_RETURN(declaration, expression)                                                         \
+  auto TW_CONCAT(twOr, __LINE__) = (expression);                                                             \
+  if (!TW_CONCAT(twOr, __LINE__).ok())                                                                       \
+    return TW_CONCAT(twOr, __LINE__).status();                                                               \
+  declaration = *std::move(TW_CONCAT(twOr, __LINE__))

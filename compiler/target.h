@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "compiler/base/status.h"
+
+namespace tilewright {
+
+enum class TargetKind { cpu, nvptx };
+
+/// What code is generated for. Plain data; two equal targets give equal code.
+struct Target {
+  TargetKind kind = TargetKind::cpu;
+  std::string arch;     ///< LLVM's processor name: "znver4", "sm_90a"
+  std::string features; ///< LLVM's feature string, "+avx512f,-amx-tile,…"; empty for nvptx
+
+  /// One line that says everything, as it enters a cache key.
+  std::string str() const;
+};
+
+/// The processor this process runs on, with every feature it has.
+Target hostTarget();
+
+/// "cpu" is the host; a user error lists the targets there are.
+StatusOr<Target> parseTarget(const std::string &name);
+
+} // namespace tilewright

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "compiler/artifact.h"
+#include "compiler/base/status.h"
+#include "compiler/target.h"
+
+namespace tilewright {
+
+/// A tensor in a device's memory, not owned. Rows are `rowStride` elements apart, elements of a row are adjacent.
+struct TensorRef {
+  void *data = nullptr;
+  ElementType element = ElementType::f32;
+  int rank = 0;
+  int64_t sizes[2] = {0, 0};
+  int64_t rowStride = 0;
+
+  static TensorRef vector(void *data, ElementType element, int64_t size);
+  static TensorRef matrix(void *data, ElementType element, int64_t rows, int64_t columns);
+
+  /// Rows [first, first + count) of this tensor.
+  TensorRef rows(int64_t first, int64_t count) const;
+  int64_t elements() const { return rank == 1 ? sizes[0] : sizes[0] * sizes[1]; }
+};
+
+/// What one kernel parameter is bound to, in the order of `Artifact::parameters`.
+using KernelArgument = std::variant<TensorRef, int64_t, float>;
+
+/// A queue of work in order: a CUstream on CUDA, null (everything is synchronous) on the CPU.
+using Stream = void *;
+
+struct DeviceInfo {
+  std::string name;        ///< as a person reads it: "AMD EPYC …, 2 threads"
+  std::string fingerprint; ///< equal where tuning results carry over
+  int64_t memoryBytes = 0;
+  int units = 1; ///< threads of a CPU, multiprocessors of a GPU
+};
+
+/// Device memory; freed with its owner. Freeing waits for no work: the owner outlives the work that uses it.
+class Buffer {
+public:
+  Buffer() = default;
+  Buffer(void *data, std::size_t bytes, std::shared_ptr<void> owner)
+      : data_(data), bytes_(bytes), owner_(std::move(owner)) {}
+  void *data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+
+private:
+  void *data_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::shared_ptr<void> owner_;
+};
+
+/// A kernel that a device has loaded. Launched only through the device that made it.
+class LoadedKernel {
+public:
+  explicit LoadedKernel(Artifact artifact) : artifact_(std::move(artifact)) {}
+  virtual ~LoadedKernel() = default;
+  const Artifact &artifact() const { return artifact_; }
+
+private:
+  Artifact artifact_;
+};
+
+/// Where kernels run. All calls may be made from any thread; none throws.
+class Device {
+public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo &info() const = 0;
+  virtual const Target &target() const = 0;
+
+  virtual StatusOr<Buffer> allocate(std::size_t bytes) = 0;
+  virtual Status copyToDevice(void *destination, const void *source, std::size_t bytes, Stream stream) = 0;
+  /// Returns when the bytes have arrived.
+  virtual Status copyToHost(void *destination, const void *source, std::size_t bytes, Stream stream) = 0;
+  virtual Status fill(void *destination, int byte, std::size_t bytes, Stream stream) = 0;
+
+  virtual StatusOr<std::unique_ptr<LoadedKernel>> load(const Artifact &artifact) = 0;
+  /// Checks the arguments against the artifact's parameters, computes the grid from their sizes and enqueues it.
+  virtual Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments, Stream stream) = 0;
+  virtual Status synchronize(Stream stream) = 0;
+
+  /// Milliseconds that the work enqueued by `work` takes on the device, its launch gaps included.
+  virtual StatusOr<double> time(Stream stream, const std::function<Status()> &work) = 0;
+};
+
+/// Number of programs along each of three grid axes (1 where there is none) for these arguments; a user error
+/// names the parameter whose argument does not fit.
+StatusOr<std::vector<int64_t>> gridFor(const Artifact &artifact, const std::vector<KernelArgument> &arguments);
+
+} // namespace tilewright
