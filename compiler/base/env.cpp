@@ -1,0 +1,138 @@
+#include "compiler/base/env.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace tilewright {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+std::string valueOf(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+Status notUnderstood(const char *name, const std::string &value) {
+  const auto &table = envVariables();
+  auto row = std::find_if(table.begin(), table.end(),
+                          [&](const EnvVariable &v) { return v.name == std::string(name); });
+  return userError(std::string(name) + " is '" + value +
+                   "', which is not understood; choices: " + row->choices);
+}
+
+/// `$XDG_CACHE_HOME/tilewright` or `$HOME/.cache/tilewright`; empty when there is neither. Relative folders
+/// would make the cache depend on the working directory.
+std::string defaultCacheDir() {
+  if (std::string base = valueOf("XDG_CACHE_HOME"); !base.empty() && base[0] == '/')
+    return base + "/tilewright";
+  if (std::string home = valueOf("HOME"); !home.empty() && home[0] == '/') return home + "/.cache/tilewright";
+  return "";
+}
+
+bool isDigits(const std::string &text) {
+  return !text.empty() && text.size() <= 9 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool isDevice(const std::string &text) {
+  return text == "cpu" || text == "cuda" || (text.rfind("cuda:", 0) == 0 && isDigits(text.substr(5)));
+}
+
+std::vector<std::string> splitAtCommas(const std::string &text) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t end; (end = text.find(',', begin)) != std::string::npos; begin = end + 1)
+    parts.push_back(text.substr(begin, end - begin));
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+void readCacheDir(Environment &environment) {
+  std::string value = valueOf("TILEWRIGHT_CACHE_DIR");
+  if (value.empty())
+    environment.cacheDir = defaultCacheDir();
+  else if (value != "off")
+    environment.cacheDir = value;
+}
+
+Status readDevice(Environment &environment) {
+  std::string value = valueOf("TILEWRIGHT_DEVICE");
+  if (value.empty()) return {};
+  if (!isDevice(value)) return notUnderstood("TILEWRIGHT_DEVICE", value);
+  environment.device = value;
+  return {};
+}
+
+Status readDump(Environment &environment) {
+  std::string value = valueOf("TILEWRIGHT_DUMP");
+  if (value.empty()) return {};
+  for (const std::string &stage : splitAtCommas(value)) {
+    if (stage != "tile" && stage != "lowered" && stage != "llvm" && stage != "assembly")
+      return notUnderstood("TILEWRIGHT_DUMP", value);
+    environment.dump.push_back(stage);
+  }
+  return {};
+}
+
+Status readLog(Environment &environment) {
+  std::string value = valueOf("TILEWRIGHT_LOG");
+  if (value.empty()) return {};
+  for (LogLevel level : {LogLevel::error, LogLevel::warning, LogLevel::info, LogLevel::debug})
+    if (value == logLevelName(level)) {
+      environment.log = level;
+      return {};
+    }
+  return notUnderstood("TILEWRIGHT_LOG", value);
+}
+
+Status readThreads(Environment &environment) {
+  std::string value = valueOf("TILEWRIGHT_THREADS");
+  if (value.empty()) return {};
+  int threads = isDigits(value) ? std::stoi(value) : 0;
+  if (threads < 1 || threads > kMaxThreads) return notUnderstood("TILEWRIGHT_THREADS", value);
+  environment.threads = threads;
+  return {};
+}
+
+} // namespace
+
+const std::vector<EnvVariable> &envVariables() {
+  static const std::vector<EnvVariable> table = {
+      {"TILEWRIGHT_CACHE_DIR", "where compiled kernels are kept",
+       "a path, or off; default: $XDG_CACHE_HOME/tilewright, else $HOME/.cache/tilewright", false},
+      {"TILEWRIGHT_DEVICE", "the device used when none is named", "cpu, cuda, cuda:INDEX; default: cpu",
+       false},
+      {"TILEWRIGHT_DUMP", "stages written while compiling; kernels are then not read from disk",
+       "a comma-separated list of tile, lowered, llvm, assembly", false},
+      {"TILEWRIGHT_DUMP_DIR", "the folder that dumps go to", "a path; default: the working directory", false},
+      {"TILEWRIGHT_LOG", "how much is written to stderr", "error, warning, info, debug; default: warning",
+       false},
+      {"TILEWRIGHT_THREADS", "threads of the CPU device",
+       "1 to 1024; default: one for each core this process may use", false},
+      {"XDG_CACHE_HOME", "where the default cache folder lies", "an absolute path", false},
+      {"HOME", "where the default cache folder lies without XDG_CACHE_HOME", "an absolute path", false},
+  };
+  return table;
+}
+
+StatusOr<Environment> readEnvironment() {
+  Environment environment;
+  readCacheDir(environment);
+  TW_RETURN_IF_ERROR(readDevice(environment));
+  TW_RETURN_IF_ERROR(readDump(environment));
+  TW_RETURN_IF_ERROR(readLog(environment));
+  TW_RETURN_IF_ERROR(readThreads(environment));
+  if (std::string value = valueOf("TILEWRIGHT_DUMP_DIR"); !value.empty()) environment.dumpDir = value;
+  return environment;
+}
+
+std::string keyEnvironment() {
+  std::string lines;
+  for (const EnvVariable &variable : envVariables())
+    if (std::string value = valueOf(variable.name); variable.entersKey && !value.empty())
+      lines += std::string(variable.name) + "=" + value + "\n";
+  return lines;
+}
+
+} // namespace tilewright

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/base/log.h"
+#include "compiler/base/status.h"
+
+namespace tilewright {
+
+/// One environment variable that this project reads; env.cpp alone calls getenv.
+struct EnvVariable {
+  const char *name;
+  const char *meaning;
+  const char *choices; ///< the values that are understood, for people
+  bool entersKey;      ///< compiled code depends on it, so it is part of every cache key
+};
+const std::vector<EnvVariable> &envVariables();
+
+/// The environment as it is now. An unset or empty variable leaves the default.
+struct Environment {
+  std::string cacheDir; ///< empty: kernels are not kept on disk
+  std::string device = "cpu";
+  std::vector<std::string> dump; ///< stages to write while compiling: tile, lowered, llvm, assembly
+  std::string dumpDir = ".";
+  LogLevel log = LogLevel::warning;
+  int threads = 0; ///< of the CPU device; 0: one per core this process may use
+};
+
+/// A user error names the variable, what it holds, and its choices.
+StatusOr<Environment> readEnvironment();
+
+/// "NAME=value" lines of the variables that enter cache keys and are set.
+std::string keyEnvironment();
+
+} // namespace tilewright

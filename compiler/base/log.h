@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+namespace tilewright {
+
+enum class LogLevel { error, warning, info, debug };
+
+/// Writes "tilewright: LEVEL: MESSAGE", one line, to stderr unless TILEWRIGHT_LOG asks for less. Lines of
+/// several threads or processes do not mix.
+void log(LogLevel level, const std::string &message);
+
+/// The level that is in force; TILEWRIGHT_LOG sets it when it is understood, else it is `warning`.
+LogLevel logLevel();
+
+/// "error", "warning", "info", "debug".
+const char *logLevelName(LogLevel level);
+
+inline void logError(const std::string &message) { log(LogLevel::error, message); }
+inline void logWarning(const std::string &message) { log(LogLevel::warning, message); }
+inline void logInfo(const std::string &message) { log(LogLevel::info, message); }
+inline void logDebug(const std::string &message) { log(LogLevel::debug, message); }
+
+} // namespace tilewright

@@ -1,0 +1,26 @@
+#include "compiler/base/hash.h"
+
+#include <gtest/gtest.h>
+
+namespace tilewright {
+namespace {
+
+// FIPS 180-4's own examples.
+TEST(Sha256, MatchesTheStandard) {
+  EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256(std::string(1000000, 'a')),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, SeesZeroBytes) { EXPECT_NE(sha256(std::string(1, '\0')), sha256(std::string(2, '\0'))); }
+
+TEST(FieldHasher, KeepsFieldsApart) {
+  EXPECT_NE(FieldHasher().add("ab").add("c").digest(), FieldHasher().add("a").add("bc").digest());
+  EXPECT_NE(FieldHasher().add("a").add("").digest(), FieldHasher().add("a").digest());
+  EXPECT_NE(FieldHasher().add("1:a").digest(), FieldHasher().add("1").add("a").digest());
+  EXPECT_EQ(FieldHasher().add("a").add("b").digest(), FieldHasher().add("a").add("b").digest());
+}
+
+} // namespace
+} // namespace tilewright
