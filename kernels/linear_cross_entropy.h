@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+
+#include "compiler/base/status.h"
+#include "kernels/loss_options.h"
+#include "runtime/device.h"
+
+namespace tilewright {
+
+class Runtime;
+
+struct LinearCrossEntropyOptions {
+  Reduction reduction = Reduction::mean;
+  int64_t ignoreIndex = kDefaultIgnoreIndex;
+  Variant variant = Variant::automatic;
+  int64_t workspaceLimit = 0; ///< bytes of device memory beside inputs and outputs; 0: no limit
+};
+
+/// The tensors of one call, in the device's memory. An output whose `data` is null is not computed; with
+/// neither `dHidden` nor `dWeight` no gradient is. Rows of the matrices may lie apart (`rowStride`). No
+/// output may overlap another tensor. A tensor without elements may have any pointer but null.
+struct LinearCrossEntropyTensors {
+  TensorRef hidden; ///< X, N×H, f32, bf16 or f16
+  TensorRef weight; ///< W, V×H, of X's type
+  TensorRef label;  ///< N, i32 or i64: 0 … V-1, or the ignore index
+
+  TensorRef gradOutput; ///< f32; what the gradients are multiplied with: 1 value, or N with Reduction::none.
+                        ///< Null: 1
+
+  TensorRef loss;    ///< f32; 1 value, or N with Reduction::none (0 for an ignored row)
+  TensorRef lse;     ///< f32, N: log Σ_j exp(x_i·w_j); 0 for an ignored row
+  TensorRef dHidden; ///< N×H, f32 or X's type
+  TensorRef dWeight; ///< V×H, f32 or X's type; summed in fp32 either way
+};
+
+/// The cross entropy of the logits X·Wᵀ, and its gradients, without the N×V logits in memory. Compiles its
+/// kernels at the first call for a combination of types and options; the number of rows never compiles
+/// anything again.
+///
+/// User errors: shapes, types or options that do not fit, a workspace limit that no variant meets (the
+/// message says the smallest possible one), a label that is neither a class nor the ignore index (naming the
+/// first and its row; the outputs then hold the result with such rows ignored).
+StatusOr<LossReport> linearCrossEntropy(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
+                                        const LinearCrossEntropyOptions &options, Stream stream = nullptr);
+
+} // namespace tilewright
