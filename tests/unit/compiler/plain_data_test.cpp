@@ -1,0 +1,52 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/element_type.h"
+#include "compiler/options.h"
+#include "compiler/target.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ElementType, NamesReadBack) {
+  for (ElementType element :
+       {ElementType::f32, ElementType::bf16, ElementType::f16, ElementType::i32, ElementType::i64}) {
+    auto read = parseElementType(elementName(element));
+    ASSERT_TRUE(read.ok());
+    EXPECT_EQ(*read, element);
+  }
+}
+
+TEST(ElementType, UnknownNameListsTheChoices) {
+  auto read = parseElementType("fp8");
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.status().kind(), StatusKind::user);
+  EXPECT_THAT(read.status().message(), HasSubstr("'fp8'"));
+  EXPECT_THAT(read.status().message(), HasSubstr("f32, bf16, f16, i32, i64"));
+}
+
+TEST(Target, TheHostIsTheSameEveryTime) {
+  EXPECT_EQ(hostTarget().str(), hostTarget().str());
+  EXPECT_EQ(parseTarget("cpu")->str(), hostTarget().str());
+  EXPECT_FALSE(hostTarget().arch.empty());
+}
+
+TEST(Target, UnknownNameListsTheChoices) {
+  auto target = parseTarget("tpu");
+  ASSERT_FALSE(target.ok());
+  EXPECT_EQ(target.status().kind(), StatusKind::user);
+  EXPECT_THAT(target.status().message(), HasSubstr("'tpu' is not known; choices: cpu"));
+}
+
+TEST(CompileOptions, EveryFieldShowsInTheText) {
+  CompileOptions base, step, level;
+  step.schedule.contractionStep = 64;
+  level.optLevel = 3;
+  EXPECT_NE(base.str(), step.str());
+  EXPECT_NE(base.str(), level.str());
+}
+
+} // namespace
+} // namespace tilewright
