@@ -5,7 +5,7 @@ load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
 _COPTS = ["-Wall", "-Wextra", "-Werror"]
 
 # Compiling MLIR's templates costs far more than what they gain from -O2.
-_MLIR_COPTS = _COPTS + ["-O1", "-Wno-unused-parameter"]
+_MLIR_COPTS = _COPTS + ["-O1", "-Wno-unused-parameter", "-Wno-misleading-indentation"]
 _MLIR_DEPS = ["@llvm//:mlir"]
 
 def tw_cc_library(name, copts = [], **kwargs):
