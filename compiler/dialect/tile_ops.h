@@ -1,0 +1,48 @@
+#pragma once
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "compiler/dialect/tile_dialect.h.inc"
+#include "compiler/dialect/tile_enums.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "compiler/dialect/tile_types.h.inc"
+
+namespace tilewright::tile {
+
+/// Attributes of a kernel, as the dialect's description says.
+constexpr llvm::StringLiteral kKernelAttr = "tile.kernel";
+constexpr llvm::StringLiteral kGridAttr = "tile.grid";
+constexpr llvm::StringLiteral kNameAttr = "tile.name";
+constexpr llvm::StringLiteral kWrittenAttr = "tile.written";
+
+/// What the type constraints in tile_types.td accept.
+bool isTile(mlir::Type type);
+bool isFloatTile(mlir::Type type);
+bool isF32Tile(mlir::Type type);
+bool isNumberTile(mlir::Type type);
+bool isScalarTile(mlir::Type type);
+bool isColumnTile(mlir::Type type);
+bool isIndexColumn(mlir::Type type);
+
+/// A tile type's parts. Columns may be ShapedType::kDynamic.
+inline mlir::RankedTensorType tileType(mlir::Value tile) {
+  return llvm::cast<mlir::RankedTensorType>(tile.getType());
+}
+inline int64_t rowsOf(mlir::Type tile) { return llvm::cast<mlir::RankedTensorType>(tile).getDimSize(0); }
+inline int64_t columnsOf(mlir::Type tile) { return llvm::cast<mlir::RankedTensorType>(tile).getDimSize(1); }
+inline mlir::Type elementOf(mlir::Type tile) {
+  return llvm::cast<mlir::RankedTensorType>(tile).getElementType();
+}
+inline bool isLong(mlir::Type tile) { return mlir::ShapedType::isDynamic(columnsOf(tile)); }
+
+} // namespace tilewright::tile
+
+#define GET_OP_CLASSES
+#include "compiler/dialect/tile_ops.h.inc"

@@ -1,0 +1,365 @@
+#ifndef TILEWRIGHT_TILE_OPS_TD
+#define TILEWRIGHT_TILE_OPS_TD
+
+include "compiler/dialect/tile_types.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemonic, traits>;
+
+defvar Infers = InferTypeOpAdaptor;
+// Views are no memrefs: loads and stores touch "memory", so that a store orders every load around it.
+defvar Loads = MemoryEffects<[MemRead]>;
+defvar Stores = MemoryEffects<[MemWrite]>;
+
+def Tile_GridAxisAttr : ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<2>]>;
+def Tile_AxisAttr : ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<1>]>;
+
+def Tile_ReductionKind : I32EnumAttr<"ReductionKind", "how a reduction combines two elements", [
+  I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>, I32EnumAttrCase<"min", 2>
+]> {
+  let cppNamespace = "::tilewright::tile";
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Programs and views
+// ---------------------------------------------------------------------------------------------------------------------
+
+def Tile_ProgramIdOp : Tile_Op<"program_id", [Pure]> {
+  let summary = "this program's number along a grid axis";
+  let description = [{
+    Axis 0 varies fastest. Along an axis that the launch does not have, the number is 0.
+
+    Example: `%p = tile.program_id 0`
+  }];
+  let arguments = (ins Tile_GridAxisAttr:$axis);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$axis attr-dict";
+}
+
+def Tile_DimOp : Tile_Op<"dim", [Pure]> {
+  let summary = "a view's size along an axis";
+  let description = [{
+    Example: `%n = tile.dim %x, 0 : !tile.view<?x?xbf16>`
+  }];
+  let arguments = (ins Tile_ViewType:$view, Tile_AxisAttr:$axis);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$view `,` $axis attr-dict `:` custom<View>(type($view))";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_NarrowOp : Tile_Op<"narrow", [Pure, AllTypesMatch<["view", "result"]>]> {
+  let summary = "the first positions of a view's axis";
+  let description = [{
+    The same memory, with `size` clamped to [0, size of `view`] as its size along `axis`: a view never grows.
+
+    Example: `%y = tile.narrow %x, 0 to %n : !tile.view<?x?xbf16>`
+  }];
+  let arguments = (ins Tile_ViewType:$view, Tile_AxisAttr:$axis, Index:$size);
+  let results = (outs Tile_ViewType:$result);
+  let assemblyFormat = "$view `,` $axis `to` $size attr-dict `:` custom<View>(type($view))";
+  let hasVerifier = 1;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Memory
+// ---------------------------------------------------------------------------------------------------------------------
+
+def Tile_LoadOp : Tile_Op<"load", [Loads]> {
+  let summary = "loads a block of a view";
+  let description = [{
+    result(r, c) = view(i + r, j + c); a vector's block is a column (view(i + r)) or a row (view(i + c)) by the
+    result's type, and 1×1 is either. Elements outside the view are 0. With `?` columns the result ends where the view does:
+    max(size - j, 0) columns. Offsets may have any value; negative ones are outside.
+
+    Example:
+    ```mlir
+    %0 = tile.load %x[%i, %j] : !tile.view<?x?xbf16> -> tensor<8x64xbf16>
+    %1 = tile.load %x[%i, %zero] : !tile.view<?x?xbf16> -> tensor<8x?xbf16>
+    %2 = tile.load %bias[%j] : !tile.view<?xf32> -> tensor<1x64xf32>
+    ```
+  }];
+  let arguments = (ins Tile_ViewType:$view, Variadic<Index>:$offsets);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = "$view `[` $offsets `]` attr-dict `:` custom<View>(type($view)) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_LoadRowsOp : Tile_Op<"load_rows", [Loads]> {
+  let summary = "loads rows that are numbered by a tile";
+  let description = [{
+    result(r, c) = view(rows(r), column + c); of a vector, result(r, 0) = view(rows(r)). Elements outside the view
+    are 0, so a number outside it gives a row of zeros. `?` columns as in `tile.load`.
+
+    Example:
+    ```mlir
+    %0 = tile.load_rows %w[%label, %j] : !tile.view<?x?xbf16>, tensor<8x1xi32> -> tensor<8x64xbf16>
+    %1 = tile.load_rows %weight[%label] : !tile.view<?xf32>, tensor<8x1xi32> -> tensor<8x1xf32>
+    ```
+  }];
+  let arguments = (ins Tile_ViewType:$view, Tile_IndexColumn:$rows, Optional<Index>:$column);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = [{
+    $view `[` $rows (`,` $column^)? `]` attr-dict `:` custom<View>(type($view)) `,` type($rows) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_LoadElementsOp : Tile_Op<"load_elements", [Loads]> {
+  let summary = "loads one element of each row";
+  let description = [{
+    result(r, 0) = view(row + r, columns(r)), 0 where that is outside the view.
+
+    Example: `%0 = tile.load_elements %x[%i, %label] : !tile.view<?x?xbf16>, tensor<8x1xi32> -> tensor<8x1xbf16>`
+  }];
+  let arguments = (ins Tile_ViewType:$view, Index:$row, Tile_IndexColumn:$columns);
+  let results = (outs Tile_Column:$result);
+  let assemblyFormat = [{
+    $view `[` $row `,` $columns `]` attr-dict `:` custom<View>(type($view)) `,` type($columns) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_StoreOp : Tile_Op<"store", [Stores]> {
+  let summary = "stores a block into a view";
+  let description = [{
+    view(i + r, j + c) = value(r, c); a vector takes a column or a row. What lies outside the view is dropped.
+
+    Example: `tile.store %t, %y[%i, %j] : tensor<8x64xbf16>, !tile.view<?x?xbf16>`
+  }];
+  let arguments = (ins Tile_AnyTile:$value, Tile_ViewType:$view, Variadic<Index>:$offsets);
+  let assemblyFormat = "$value `,` $view `[` $offsets `]` attr-dict `:` type($value) `,` custom<View>(type($view))";
+  let hasVerifier = 1;
+}
+
+def Tile_StoreRowsOp : Tile_Op<"store_rows", [Stores]> {
+  let summary = "stores rows where a tile's numbers say";
+  let description = [{
+    view(rows(r), column + c) = value(r, c); of a vector, view(rows(r)) = value(r, 0). What lies outside the view is
+    dropped. Where two rows have one number, either may win.
+
+    Example: `tile.store_rows %t, %dx[%row, %j] : tensor<8x64xbf16>, !tile.view<?x?xbf16>, tensor<8x1xi32>`
+  }];
+  let arguments = (ins Tile_AnyTile:$value, Tile_ViewType:$view, Tile_IndexColumn:$rows, Optional<Index>:$column);
+  let assemblyFormat = [{
+    $value `,` $view `[` $rows (`,` $column^)? `]` attr-dict
+    `:` type($value) `,` custom<View>(type($view)) `,` type($rows)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_ReduceAddOp : Tile_Op<"reduce_add", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "adds a block to a view";
+  let description = [{
+    view(i + r, j + c) += value(r, c), in the view's own type: f32, i32 or i64. What lies outside is dropped. No two
+    programs of a launch add to one element, so the sum does not depend on their order.
+
+    Example: `tile.reduce_add %t, %dw[%i, %j] : tensor<8x64xf32>, !tile.view<?x?xf32>`
+  }];
+  let arguments = (ins Tile_NumberTile:$value, Tile_ViewType:$view, Variadic<Index>:$offsets);
+  let assemblyFormat = "$value `,` $view `[` $offsets `]` attr-dict `:` type($value) `,` custom<View>(type($view))";
+  let hasVerifier = 1;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Products
+// ---------------------------------------------------------------------------------------------------------------------
+
+def Tile_ContractOp : Tile_Op<"contract", [Loads]> {
+  let summary = "the product of strips of two views";
+  let description = [{
+    The sum over the whole contracted axis, whose length K is a's size there:
+
+        result(r, c) = Σ_k a(i + r, k) · b(j + c, k)        contracting 1, 1
+
+    `contracting 0` swaps a view's subscripts: k counts its rows, the offset its columns. Elements outside a view are
+    0. Products and their sum are f32; the order of the sum is the lowering's, the same in every run.
+
+    Example:
+    ```mlir
+    // x·wᵀ
+    %z = tile.contract %x[%i] contracting 1, %w[%j] contracting 1
+        : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<64x64xf32>
+    ```
+  }];
+  let arguments = (ins Tile_ViewType:$a, Index:$aOffset, Tile_AxisAttr:$aAxis,
+                       Tile_ViewType:$b, Index:$bOffset, Tile_AxisAttr:$bAxis);
+  let results = (outs Tile_F32Tile:$result);
+  let assemblyFormat = [{
+    $a `[` $aOffset `]` `contracting` $aAxis `,` $b `[` $bOffset `]` `contracting` $bAxis attr-dict
+    `:` custom<View>(type($a)) `,` custom<View>(type($b)) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_DotOp : Tile_Op<"dot", [Pure, Infers]> {
+  let summary = "the product of two tiles";
+  let description = [{
+    result(m, n) = Σ_k a(m, k) · b(k, n), products and sum in f32.
+
+    Example: `%0 = tile.dot %a, %b : tensor<8x16xf32>, tensor<16x32xf32>` gives tensor<8x32xf32>.
+  }];
+  let arguments = (ins Tile_FloatTile:$a, Tile_FloatTile:$b);
+  let results = (outs Tile_F32Tile:$result);
+  let assemblyFormat = "$a `,` $b attr-dict `:` type($a) `,` type($b)";
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Shapes
+// ---------------------------------------------------------------------------------------------------------------------
+
+def Tile_IotaOp : Tile_Op<"iota", [Pure]> {
+  let summary = "consecutive positions along an axis";
+  let description = [{
+    begin, begin + 1, … as i32: a column along axis 0, a row along axis 1. A long row has `size` of them.
+
+    Example:
+    ```mlir
+    %0 = tile.iota %j along 1 : tensor<1x64xi32>
+    %1 = tile.iota %zero along 1 size %n : tensor<1x?xi32>
+    ```
+  }];
+  let arguments = (ins Index:$begin, Tile_AxisAttr:$axis, Optional<Index>:$size);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = "$begin `along` $axis (`size` $size^)? attr-dict `:` type($result)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$begin, "uint64_t":$axis), [{
+    build($_builder, $_state, result, begin, axis, ::mlir::Value());
+  }]>];
+  let hasVerifier = 1;
+}
+
+def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
+  let summary = "repeats the only row or column of a tile";
+  let description = [{
+    Dimensions of size 1 may grow, others stay. `size` is the result's width when its columns grow from 1 to `?`.
+
+    Example:
+    ```mlir
+    %0 = tile.broadcast %x : tensor<8x1xf32> -> tensor<8x64xf32>
+    %1 = tile.broadcast %x size %n : tensor<8x1xf32> -> tensor<8x?xf32>
+    ```
+  }];
+  let arguments = (ins Tile_AnyTile:$value, Optional<Index>:$size);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = "$value (`size` $size^)? attr-dict `:` type($value) `->` type($result)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$value), [{
+    build($_builder, $_state, result, value, ::mlir::Value());
+  }]>];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_TransposeOp : Tile_Op<"transpose", [Pure, Infers]> {
+  let summary = "swaps rows and columns";
+  let description = [{
+    result(c, r) = value(r, c), of static tiles.
+
+    Example: `%0 = tile.transpose %x : tensor<8x64xf32>` gives tensor<64x8xf32>.
+  }];
+  let arguments = (ins Tile_AnyTile:$value);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+  let hasFolder = 1;
+}
+
+def Tile_SplatOp : Tile_Op<"splat", [Pure]> {
+  let summary = "a scalar as a 1x1 tile";
+  let description = [{
+    f32 stays f32 and i1 stays i1; an index becomes i64, or i32 of its low bits.
+
+    Example: `%0 = tile.splat %n : index -> tensor<1x1xi32>`
+  }];
+  let arguments = (ins AnyTypeOf<[Index, F32, I1]>:$scalar);
+  let results = (outs Tile_Scalar:$result);
+  let assemblyFormat = "$scalar attr-dict `:` type($scalar) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_ExtractOp : Tile_Op<"extract", [Pure, Infers]> {
+  let summary = "the only element of a 1x1 tile";
+  let description = [{
+    f32 stays f32 and i1 stays i1; i32 and i64 become an index, with their sign.
+
+    Example: `%0 = tile.extract %t : tensor<1x1xi32>` gives an index.
+  }];
+  let arguments = (ins Tile_Scalar:$value);
+  let results = (outs AnyTypeOf<[Index, F32, I1]>:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Rows
+// ---------------------------------------------------------------------------------------------------------------------
+
+def Tile_ReduceOp : Tile_Op<"reduce", [Pure, Infers]> {
+  let summary = "combines the elements of each row or column";
+  let description = [{
+    Along 1: R×C to R×1; along 0: R×C to 1×C. `max` and `min` are NaN where any element is; over no element they are
+    -∞ and ∞ (the smallest and the largest integer), and `sum` is 0.
+
+    Example: `%0 = tile.reduce sum, %x along 1 : tensor<8x64xf32>` gives tensor<8x1xf32>.
+  }];
+  let arguments = (ins Tile_ReductionKind:$kind, Tile_NumberTile:$value, Tile_AxisAttr:$axis);
+  let results = (outs Tile_NumberTile:$result);
+  let assemblyFormat = "$kind `,` $value `along` $axis attr-dict `:` type($value)";
+}
+
+def Tile_GatherOp : Tile_Op<"gather", [Pure, Infers]> {
+  let summary = "picks one element of each row";
+  let description = [{
+    result(r, 0) = value(r, index(r)), 0 where the index lies outside the row.
+
+    Example: `%0 = tile.gather %x[%label] : tensor<8x64xf32>, tensor<8x1xi32>` gives tensor<8x1xf32>.
+  }];
+  let arguments = (ins Tile_AnyTile:$value, Tile_IndexColumn:$index);
+  let results = (outs Tile_Column:$result);
+  let assemblyFormat = "$value `[` $index `]` attr-dict `:` type($value) `,` type($index)";
+}
+
+def Tile_ScatterOp : Tile_Op<"scatter", [Pure]> {
+  let summary = "places one element in each row of zeros";
+  let description = [{
+    result(r, c) = value(r, 0) where c = index(r), else 0: the adjoint of `tile.gather`. A long result has `size`
+    columns.
+
+    Example: `%0 = tile.scatter %v at %label : tensor<8x1xf32>, tensor<8x1xi32> -> tensor<8x64xf32>`
+  }];
+  let arguments = (ins Tile_Column:$value, Tile_IndexColumn:$index, Optional<Index>:$size);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = [{
+    $value `at` $index (`size` $size^)? attr-dict `:` type($value) `,` type($index) `->` type($result)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$value, "::mlir::Value":$index), [{
+    build($_builder, $_state, result, value, index, ::mlir::Value());
+  }]>];
+  let hasVerifier = 1;
+}
+
+def Tile_LogSoftmaxOp : Tile_Op<"log_softmax", [Pure, SameOperandsAndResultType]> {
+  let summary = "the logarithm of each row's softmax";
+  let description = [{
+    result(r, c) = x(r, c) - log Σ_k exp(x(r, k)), computed without overflow.
+
+    Example: `%0 = tile.log_softmax %x : tensor<8x64xf32>`
+  }];
+  let arguments = (ins Tile_F32Tile:$value);
+  let results = (outs Tile_F32Tile:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+}
+
+def Tile_MaxSumExpOp : Tile_Op<"max_sum_exp", [Pure, Infers]> {
+  let summary = "each row's maximum and its sum of exponentials";
+  let description = [{
+    max(r) = max_c x(r, c) and sum(r) = Σ_c exp(x(r, c) - max(r)), in one pass over the row. Over no element they are
+    -∞ and 0. Made by `online-softmax` only.
+
+    Example: `%m, %s = tile.max_sum_exp %x : tensor<8x64xf32>` gives two tensor<8x1xf32>.
+  }];
+  let arguments = (ins Tile_F32Tile:$value);
+  let results = (outs Tile_F32Tile:$max, Tile_F32Tile:$sum);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+}
+
+#endif
