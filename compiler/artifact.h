@@ -22,23 +22,24 @@ struct Parameter {
   bool written = false;                   ///< of a view: the kernel stores to it
 };
 
-/// Programs along one grid axis: ceil(extent / block), where extent is dimension `dim` of view parameter `parameter`,
-/// or the value of an index parameter.
+/// Programs along one grid axis: ceil(extent / block), where extent is dimension `dim` of view parameter
+/// `parameter`, or the value of an index parameter.
 struct GridAxis {
   int parameter = 0;
   int dim = 0;
   int64_t block = 1;
 };
 
-/// A compiled kernel: what a device needs in order to load and launch it, and nothing that refers to the compiler.
+/// A compiled kernel: what a device needs in order to load and launch it, and nothing that refers to the
+/// compiler.
 struct Artifact {
   std::string kernel; ///< the symbol to launch
   std::string target; ///< Target::str() it was compiled for
   std::vector<Parameter> parameters;
-  std::vector<GridAxis> grid;   ///< 0 to 3 axes; axis 0 varies fastest
-  int64_t scratchBytes = 0;     ///< CPU: private memory of one running program, 64-byte aligned
-  std::string assembly;         ///< PTX for nvptx; empty for the CPU
-  std::string binary;           ///< relocatable object for the CPU, cubin for nvptx (may be empty)
+  std::vector<GridAxis> grid; ///< 0 to 3 axes; axis 0 varies fastest
+  int64_t scratchBytes = 0;   ///< CPU: private memory of one running program, 64-byte aligned
+  std::string assembly;       ///< PTX for nvptx; empty for the CPU
+  std::string binary;         ///< relocatable object for the CPU, cubin for nvptx (may be empty)
   double compileMilliseconds = 0;
 };
 

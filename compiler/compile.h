@@ -10,13 +10,14 @@
 
 namespace tilewright {
 
-/// DSL to artifact. Every call has an MLIR context of its own, so calls from several threads run side by side.
-/// A mistake in the kernel or in the compiler is a compile error that names the stage.
+/// DSL to artifact. Every call has an MLIR context of its own, so calls from several threads run side by
+/// side. A mistake in the kernel or in the compiler is a compile error that names the stage.
 StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const CompileOptions &options);
 
 /// What `compile` makes on the way: the IR after a stage, as text.
 enum class Stage { tile, lowered, llvm, assembly };
-StatusOr<std::string> emit(const Kernel &kernel, const Target &target, const CompileOptions &options, Stage stage);
+StatusOr<std::string> emit(const Kernel &kernel, const Target &target, const CompileOptions &options,
+                           Stage stage);
 
 /// SHA-256 over the kernel's tile IR, in hex: two kernels that print the same compile the same.
 StatusOr<std::string> fingerprint(const Kernel &kernel);

@@ -5,7 +5,8 @@
 
 namespace tilewright {
 
-/// How a kernel is lowered, as opposed to what it computes; what an autotuner sweeps beside a kernel's block shape.
+/// How a kernel is lowered, as opposed to what it computes; what an autotuner sweeps beside a kernel's block
+/// shape.
 struct Schedule {
   int64_t contractionStep = 256; ///< elements of the contracted axis that are staged at once
 };

@@ -9,8 +9,8 @@
 
 namespace tilewright {
 
-/// One of this library's kernels, for people who want to look at it: `make` writes it for a type of its main inputs,
-/// with a block shape that suits a large problem.
+/// One of this library's kernels, for people who want to look at it: `make` writes it for a type of its main
+/// inputs, with a block shape that suits a large problem.
 struct CatalogEntry {
   std::string name;
   std::string summary;

@@ -14,7 +14,8 @@
 
 namespace tilewright {
 
-/// A tensor in a device's memory, not owned. Rows are `rowStride` elements apart, elements of a row are adjacent.
+/// A tensor in a device's memory, not owned. Rows are `rowStride` elements apart, elements of a row are
+/// adjacent.
 struct TensorRef {
   void *data = nullptr;
   ElementType element = ElementType::f32;
@@ -83,8 +84,10 @@ public:
   virtual Status fill(void *destination, int byte, std::size_t bytes, Stream stream) = 0;
 
   virtual StatusOr<std::unique_ptr<LoadedKernel>> load(const Artifact &artifact) = 0;
-  /// Checks the arguments against the artifact's parameters, computes the grid from their sizes and enqueues it.
-  virtual Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments, Stream stream) = 0;
+  /// Checks the arguments against the artifact's parameters, computes the grid from their sizes and enqueues
+  /// it.
+  virtual Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,
+                        Stream stream) = 0;
   virtual Status synchronize(Stream stream) = 0;
 
   /// Milliseconds that the work enqueued by `work` takes on the device, its launch gaps included.
@@ -93,6 +96,7 @@ public:
 
 /// Number of programs along each of three grid axes (1 where there is none) for these arguments; a user error
 /// names the parameter whose argument does not fit.
-StatusOr<std::vector<int64_t>> gridFor(const Artifact &artifact, const std::vector<KernelArgument> &arguments);
+StatusOr<std::vector<int64_t>> gridFor(const Artifact &artifact,
+                                       const std::vector<KernelArgument> &arguments);
 
 } // namespace tilewright

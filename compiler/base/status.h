@@ -7,12 +7,13 @@
 
 namespace tilewright {
 
-/// Who has to act on an error: the caller (`user`), the kernel's author or this compiler (`compile`), the machine
+/// Who has to act on an error: the caller (`user`), the kernel's author or this compiler (`compile`), the
+/// machine
 /// (`runtime`), or us (`internal`).
 enum class StatusKind { ok, user, compile, runtime, internal };
 
-/// The result of an operation that returns no value. A message says what was expected, what was found and what
-/// to do about it.
+/// The result of an operation that returns no value. A message says what was expected, what was found and
+/// what to do about it.
 class [[nodiscard]] Status {
 public:
   Status() = default;
@@ -58,12 +59,10 @@ private:
 
 /// Returns from the enclosing function when `expression` is not ok.
 #define TW_RETURN_IF_ERROR(expression)                                                                       \
-  if (auto twStatus = (expression); !twStatus.ok())                                                          \
-  return twStatus
+  if (auto twStatus = (expression); !twStatus.ok()) return twStatus
 
 /// `TW_ASSIGN_OR_RETURN(auto x, f())`: x is f's value, or the enclosing function returns f's Status.
 #define TW_ASSIGN_OR_RETURN(declaration, expression)                                                         \
   auto TW_CONCAT(twOr, __LINE__) = (expression);                                                             \
-  if (!TW_CONCAT(twOr, __LINE__).ok())                                                                       \
-    return TW_CONCAT(twOr, __LINE__).status();                                                               \
+  if (!TW_CONCAT(twOr, __LINE__).ok()) return TW_CONCAT(twOr, __LINE__).status();                            \
   declaration = *std::move(TW_CONCAT(twOr, __LINE__))

@@ -10,20 +10,22 @@
 
 namespace tilewright {
 
-/// A kernel as its author wrote it. `name` and `specialisation` together name the body: two kernels with both equal
-/// must build the same code in one process.
+/// A kernel as its author wrote it. `name` and `specialisation` together name the body: two kernels with both
+/// equal must build the same code in one process.
 struct Kernel {
   std::string name;           ///< a C identifier, the symbol of the compiled kernel
   std::string specialisation; ///< everything the body depends on: element types, block shape, options
   std::function<void(KernelBuilder &)> body;
 };
 
-inline Kernel defineKernel(std::string name, std::string specialisation, std::function<void(KernelBuilder &)> body) {
+inline Kernel defineKernel(std::string name, std::string specialisation,
+                           std::function<void(KernelBuilder &)> body) {
   return {std::move(name), std::move(specialisation), std::move(body)};
 }
 
 /// Writes one kernel: first its parameters, then `block`, then the mathematics of one program's block. Misuse
-/// (shapes that do not fit, a parameter after the body began) is recorded and becomes the Status of `compile`.
+/// (shapes that do not fit, a parameter after the body began) is recorded and becomes the Status of
+/// `compile`.
 class KernelBuilder {
 public:
   struct Impl;
@@ -37,11 +39,13 @@ public:
   Index index(const std::string &name);
   Tile scalar(const std::string &name); ///< fp32, 1×1
 
-  /// Makes the launch grid one program per block of a dimension, and gives this program's positions. `rows` only: a
-  /// one-axis grid; both: axis 0 counts row blocks and varies fastest. At most one call of any of these in a kernel.
+  /// Makes the launch grid one program per block of a dimension, and gives this program's positions. `rows`
+  /// only: a one-axis grid; both: axis 0 counts row blocks and varies fastest. At most one call of any of
+  /// these in a kernel.
   Range blockRows(const Index &size, int64_t rows);
   Range blockColumns(const Index &size, int64_t columns);
-  std::pair<Range, Range> block(const Index &rowsSize, const Index &columnsSize, int64_t rows, int64_t columns);
+  std::pair<Range, Range> block(const Index &rowsSize, const Index &columnsSize, int64_t rows,
+                                int64_t columns);
   Index programId(int axis);
 
   /// All of a row of `size` elements: loads with it are long tiles.
@@ -67,7 +71,8 @@ public:
 
   void ifThen(const Condition &condition, const std::function<void()> &body);
   /// for (i = begin; i < end; i += step) carried = body(i, carried); returns the last carried tiles.
-  std::vector<Tile> forRange(const Index &begin, const Index &end, int64_t step, const std::vector<Tile> &carried,
+  std::vector<Tile> forRange(const Index &begin, const Index &end, int64_t step,
+                             const std::vector<Tile> &carried,
                              const std::function<std::vector<Tile>(Index, const std::vector<Tile> &)> &body);
 
   Impl &impl() { return impl_; }

@@ -8,8 +8,8 @@ namespace tilewright {
 
 class KernelBuilder;
 
-/// Handles to values of the kernel under construction. They are cheap to copy, refer to the KernelBuilder that made
-/// them, and are dead once it is. `opaque()` is the IR value, for the builder alone.
+/// Handles to values of the kernel under construction. They are cheap to copy, refer to the KernelBuilder
+/// that made them, and are dead once it is. `opaque()` is the IR value, for the builder alone.
 class Handle {
 public:
   KernelBuilder *builder() const { return builder_; }
@@ -40,9 +40,11 @@ public:
   Condition(KernelBuilder *builder, void *value) : Handle(builder, value) {}
 };
 
-/// A block of numbers of rows × columns. Both are known when the kernel is compiled, but for a *long* tile's columns
-/// (`kWhole`): it covers whole rows of a view, and the compiler decides how it is streamed. R×1, 1×C and 1×1 tiles
-/// broadcast where an operator meets a larger one. Floating-point tiles are fp32: loads widen, stores round to nearest.
+/// A block of numbers of rows × columns. Both are known when the kernel is compiled, but for a *long* tile's
+/// columns
+/// (`kWhole`): it covers whole rows of a view, and the compiler decides how it is streamed. R×1, 1×C and 1×1
+/// tiles broadcast where an operator meets a larger one. Floating-point tiles are fp32: loads widen, stores
+/// round to nearest.
 class Tile : public Handle {
 public:
   Tile() = default;
@@ -70,10 +72,12 @@ struct Range {
   Range along(Axis other) const;
 };
 
-/// A matrix operand that is never a tile: the rows (or columns) `range` of a view, over the whole of its other axis.
+/// A matrix operand that is never a tile: the rows (or columns) `range` of a view, over the whole of its
+/// other axis.
 struct Strip;
 
-/// A tensor in memory, rank 1 or 2, rows adjacent elements. Reads outside give zero, writes outside are dropped.
+/// A tensor in memory, rank 1 or 2, rows adjacent elements. Reads outside give zero, writes outside are
+/// dropped.
 class View : public Handle {
 public:
   View() = default;
@@ -133,7 +137,8 @@ Tile operator*(double a, const Tile &b);
 Tile operator/(const Tile &a, double b);
 Tile operator/(double a, const Tile &b);
 
-/// Element by element; comparisons of floats are ordered (false where either is NaN), but `!=`, which is then true.
+/// Element by element; comparisons of floats are ordered (false where either is NaN), but `!=`, which is then
+/// true.
 Tile operator==(const Tile &a, const Tile &b);
 Tile operator!=(const Tile &a, const Tile &b);
 Tile operator<(const Tile &a, const Tile &b);
@@ -180,7 +185,8 @@ Tile gather(const Tile &x, const Tile &index);
 Tile scatter(const Tile &value, const Tile &index, const Tile &like);
 Tile transpose(const Tile &x);
 
-/// Matrix products, accumulated in fp32: M×K · K×N. Strips contract over the whole shared axis of their views.
+/// Matrix products, accumulated in fp32: M×K · K×N. Strips contract over the whole shared axis of their
+/// views.
 Tile dot(const Strip &a, const Strip &b);
 Tile dot(const Tile &a, const Tile &b);
 
