@@ -13,7 +13,7 @@ def Tile_Dialect : Dialect {
 
     **Tiles.** A tile is a builtin rank-2 tensor: R×C, R×1, 1×C or 1×1. Its rows are static; columns are static, or
     `?` in a *long* tile, which covers whole rows of a view until `stream-rows` cuts it into static blocks. A tile of
-    several operands has one width; widths of long tiles come from the view of their load or a `size` operand.
+    several operands has one width; widths of long tiles come from `size` operands.
 
     **Kernels.** A `func.func` with the unit attribute `tile.kernel` is a kernel. Its arguments are views, `index` and
     `f32`; each has `tile.name = "x"`, and `tile.written` when the kernel stores to it. `tile.grid` holds, for each of

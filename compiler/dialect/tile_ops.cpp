@@ -93,10 +93,12 @@ LogicalResult NarrowOp::verify() { return verifyAxisOf(*this, getView().getType(
 // ---------------------------------------------------------------------------------------------------------------------
 
 LogicalResult LoadOp::verify() {
+  if (failed(verifySize(*this, isLong(getResult().getType()), getSize()))) return failure();
   return verifyBlock(*this, getView().getType(), getOffsets().size(), getResult().getType());
 }
 
 LogicalResult LoadRowsOp::verify() {
+  if (failed(verifySize(*this, isLong(getResult().getType()), getSize()))) return failure();
   return verifyRows(*this, getView().getType(), getRows(), bool(getColumn()), getResult().getType());
 }
 

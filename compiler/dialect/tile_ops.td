@@ -67,31 +67,36 @@ def Tile_NarrowOp : Tile_Op<"narrow", [Pure, AllTypesMatch<["view", "result"]>]>
 // Memory
 // ---------------------------------------------------------------------------------------------------------------------
 
-def Tile_LoadOp : Tile_Op<"load", [Loads]> {
+def Tile_LoadOp : Tile_Op<"load", [Loads, AttrSizedOperandSegments]> {
   let summary = "loads a block of a view";
   let description = [{
     result(r, c) = view(i + r, j + c); a vector's block is a column (view(i + r)) or a row (view(i + c)) by the
-    result's type, and 1×1 is either. Elements outside the view are 0. With `?` columns the result ends where the view does:
-    max(size - j, 0) columns. Offsets may have any value; negative ones are outside.
+    result's type, and 1×1 is either. Elements outside the view are 0. A long result has `size` columns. Offsets may
+    have any value; negative ones are outside.
 
     Example:
     ```mlir
     %0 = tile.load %x[%i, %j] : !tile.view<?x?xbf16> -> tensor<8x64xbf16>
-    %1 = tile.load %x[%i, %zero] : !tile.view<?x?xbf16> -> tensor<8x?xbf16>
+    %1 = tile.load %x[%i, %zero] size %n : !tile.view<?x?xbf16> -> tensor<8x?xbf16>
     %2 = tile.load %bias[%j] : !tile.view<?xf32> -> tensor<1x64xf32>
     ```
   }];
-  let arguments = (ins Tile_ViewType:$view, Variadic<Index>:$offsets);
+  let arguments = (ins Tile_ViewType:$view, Variadic<Index>:$offsets, Optional<Index>:$size);
   let results = (outs Tile_AnyTile:$result);
-  let assemblyFormat = "$view `[` $offsets `]` attr-dict `:` custom<View>(type($view)) `->` type($result)";
+  let assemblyFormat = [{
+    $view `[` $offsets `]` (`size` $size^)? attr-dict `:` custom<View>(type($view)) `->` type($result)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$view, "::mlir::ValueRange":$offsets), [{
+    build($_builder, $_state, result, view, offsets, ::mlir::Value());
+  }]>];
   let hasVerifier = 1;
 }
 
-def Tile_LoadRowsOp : Tile_Op<"load_rows", [Loads]> {
+def Tile_LoadRowsOp : Tile_Op<"load_rows", [Loads, AttrSizedOperandSegments]> {
   let summary = "loads rows that are numbered by a tile";
   let description = [{
     result(r, c) = view(rows(r), column + c); of a vector, result(r, 0) = view(rows(r)). Elements outside the view
-    are 0, so a number outside it gives a row of zeros. `?` columns as in `tile.load`.
+    are 0, so a number outside it gives a row of zeros. A long result has `size` columns.
 
     Example:
     ```mlir
@@ -99,11 +104,16 @@ def Tile_LoadRowsOp : Tile_Op<"load_rows", [Loads]> {
     %1 = tile.load_rows %weight[%label] : !tile.view<?xf32>, tensor<8x1xi32> -> tensor<8x1xf32>
     ```
   }];
-  let arguments = (ins Tile_ViewType:$view, Tile_IndexColumn:$rows, Optional<Index>:$column);
+  let arguments = (ins Tile_ViewType:$view, Tile_IndexColumn:$rows, Optional<Index>:$column, Optional<Index>:$size);
   let results = (outs Tile_AnyTile:$result);
   let assemblyFormat = [{
-    $view `[` $rows (`,` $column^)? `]` attr-dict `:` custom<View>(type($view)) `,` type($rows) `->` type($result)
+    $view `[` $rows (`,` $column^)? `]` (`size` $size^)? attr-dict
+    `:` custom<View>(type($view)) `,` type($rows) `->` type($result)
   }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$view, "::mlir::Value":$rows,
+                             "::mlir::Value":$column), [{
+    build($_builder, $_state, result, view, rows, column, ::mlir::Value());
+  }]>];
   let hasVerifier = 1;
 }
 
@@ -352,8 +362,9 @@ def Tile_LogSoftmaxOp : Tile_Op<"log_softmax", [Pure, SameOperandsAndResultType]
 def Tile_MaxSumExpOp : Tile_Op<"max_sum_exp", [Pure, Infers]> {
   let summary = "each row's maximum and its sum of exponentials";
   let description = [{
-    max(r) = max_c x(r, c) and sum(r) = Σ_c exp(x(r, c) - max(r)), in one pass over the row. Over no element they are
-    -∞ and 0. Made by `online-softmax` only.
+    max(r) = max_c x(r, c) and sum(r) = Σ_c exp(x(r, c) - max(r)), in one pass over the row. Where x is -∞, the term
+    is 0 whatever the maximum: in a row of nothing but -∞, as over no element, they are -∞ and 0. A NaN or ∞ in the row
+    gives a sum of NaN. Made by `online-softmax` only.
 
     Example: `%m, %s = tile.max_sum_exp %x : tensor<8x64xf32>` gives two tensor<8x1xf32>.
   }];

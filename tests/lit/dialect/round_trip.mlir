@@ -22,16 +22,18 @@ func.func @memory(%x: !tile.view<?x?xbf16>, %v: !tile.view<?xi64>, %f: !tile.vie
                   %r: tensor<8x1xi32>) {
   // CHECK: tile.load %{{.*}}[%{{.*}}, %{{.*}}] : !tile.view<?x?xbf16> -> tensor<8x64xbf16>
   %0 = tile.load %x[%i, %j] : !tile.view<?x?xbf16> -> tensor<8x64xbf16>
-  // CHECK: tile.load %{{.*}}[%{{.*}}, %{{.*}}] : !tile.view<?x?xbf16> -> tensor<8x?xbf16>
-  %1 = tile.load %x[%i, %j] : !tile.view<?x?xbf16> -> tensor<8x?xbf16>
+  // CHECK: tile.load %{{.*}}[%{{.*}}, %{{.*}}] size %{{.*}} : !tile.view<?x?xbf16> -> tensor<8x?xbf16>
+  %1 = tile.load %x[%i, %j] size %i : !tile.view<?x?xbf16> -> tensor<8x?xbf16>
   // CHECK: tile.load %{{.*}}[%{{.*}}] : !tile.view<?xi64> -> tensor<8x1xi64>
   %2 = tile.load %v[%i] : !tile.view<?xi64> -> tensor<8x1xi64>
-  // CHECK: tile.load %{{.*}}[%{{.*}}] : !tile.view<?xi64> -> tensor<1x?xi64>
-  %3 = tile.load %v[%i] : !tile.view<?xi64> -> tensor<1x?xi64>
+  // CHECK: tile.load %{{.*}}[%{{.*}}] size %{{.*}} : !tile.view<?xi64> -> tensor<1x?xi64>
+  %3 = tile.load %v[%i] size %i : !tile.view<?xi64> -> tensor<1x?xi64>
   // CHECK: tile.load_rows %{{.*}}[%{{.*}}, %{{.*}}] : !tile.view<?x?xbf16>, tensor<8x1xi32> -> tensor<8x64xbf16>
   %4 = tile.load_rows %x[%r, %j] : !tile.view<?x?xbf16>, tensor<8x1xi32> -> tensor<8x64xbf16>
   // CHECK: tile.load_rows %{{.*}}[%{{.*}}] : !tile.view<?xi64>, tensor<8x1xi32> -> tensor<8x1xi64>
   %5 = tile.load_rows %v[%r] : !tile.view<?xi64>, tensor<8x1xi32> -> tensor<8x1xi64>
+  // CHECK: tile.load_rows %{{.*}}[%{{.*}}, %{{.*}}] size %{{.*}} : !tile.view<?x?xbf16>, tensor<8x1xi32> -> tensor<8x?xbf16>
+  %8 = tile.load_rows %x[%r, %j] size %i : !tile.view<?x?xbf16>, tensor<8x1xi32> -> tensor<8x?xbf16>
   // CHECK: tile.load_elements %{{.*}}[%{{.*}}, %{{.*}}] : !tile.view<?x?xbf16>, tensor<8x1xi32> -> tensor<8x1xbf16>
   %6 = tile.load_elements %x[%i, %r] : !tile.view<?x?xbf16>, tensor<8x1xi32> -> tensor<8x1xbf16>
   // CHECK: tile.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] : tensor<8x64xbf16>, !tile.view<?x?xbf16>
