@@ -1,0 +1,88 @@
+#include "tools/text.h"
+
+#include <fmt/format.h>
+#include <langinfo.h>
+
+#include <algorithm>
+#include <clocale>
+
+namespace tilewright {
+namespace {
+
+bool isContinuation(unsigned char byte) { return (byte & 0xc0) == 0x80; }
+
+/// Bytes of the UTF-8 sequence that begins at `at`; 0 when what is there is none.
+std::size_t sequenceBytes(std::string_view text, std::size_t at) {
+  const unsigned char lead = text[at];
+  const std::size_t size = lead < 0x80                   ? 1
+                           : lead >= 0xf0 && lead < 0xf5 ? 4
+                           : lead >= 0xe0                ? 3
+                           : lead >= 0xc2                ? 2
+                                                         : 0;
+  if (size == 0 || lead >= 0xf5 || at + size > text.size()) return 0;
+  for (std::size_t i = 1; i < size; ++i)
+    if (!isContinuation(text[at + i])) return 0;
+  return size;
+}
+
+} // namespace
+
+std::string printable(std::string_view text) {
+  std::string line;
+  for (std::size_t at = 0; at < text.size();) {
+    const unsigned char byte = text[at];
+    const std::size_t size = sequenceBytes(text, at);
+    const bool isControl =
+        byte < 0x20 || byte == 0x7f || (byte == 0xc2 && size == 2 && text[at + 1] < '\xa0');
+    if (size == 0 || isControl)
+      line += fmt::format("\\x{:02x}", byte);
+    else
+      line += text.substr(at, size);
+    at += size == 0 || isControl ? 1 : size;
+  }
+  return line;
+}
+
+std::size_t displayWidth(std::string_view text) {
+  return text.size() -
+         std::count_if(text.begin(), text.end(), [](unsigned char c) { return isContinuation(c); });
+}
+
+bool localeIsUtf8() {
+  static const bool answer = [] {
+    setlocale(LC_CTYPE, "");
+    return std::string_view(nl_langinfo(CODESET)) == "UTF-8";
+  }();
+  return answer;
+}
+
+std::string Table::str(const std::string &indent) const {
+  std::vector<std::size_t> widths;
+  for (const auto &row : rows_)
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (i == widths.size()) widths.push_back(0);
+      widths[i] = std::max(widths[i], displayWidth(row[i]));
+    }
+  std::string text;
+  for (const auto &row : rows_) {
+    std::string line = indent;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - displayWidth(row[i]), ' ');
+      line += i == 0 ? row[i] + padding : "  " + padding + row[i];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string bytesText(double bytes) {
+  if (bytes < 1024) return fmt::format("{:.0f} bytes", bytes);
+  const char *units[] = {"KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  for (bytes /= 1024; bytes >= 1024 && unit < 3; ++unit)
+    bytes /= 1024;
+  return fmt::format("{:.{}f} {}", bytes, bytes < 10 ? 1 : 0, units[unit]);
+}
+
+} // namespace tilewright

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tilewright {
+
+/// `text` with control characters and bytes that are not UTF-8 written as \xNN, so that it fits on one line
+/// of a terminal.
+std::string printable(std::string_view text);
+
+/// Code points of UTF-8 text, which is the columns it takes for all that this program prints.
+std::size_t displayWidth(std::string_view text);
+
+/// Whether the terminal's locale says UTF-8.
+bool localeIsUtf8();
+
+/// Rows of cells in aligned columns: the first column to the left, the others to the right.
+class Table {
+public:
+  explicit Table(std::vector<std::string> heads) : rows_{std::move(heads)} {}
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  /// Every line begins with `indent` and ends with a newline.
+  std::string str(const std::string &indent = "  ") const;
+
+private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// "1.5 GiB", "64 MiB", "12 bytes".
+std::string bytesText(double bytes);
+
+} // namespace tilewright
