@@ -11,10 +11,13 @@ std::string sha256(std::string_view bytes) {
   return llvm::toHex(digest, /*LowerCase=*/true);
 }
 
-FieldHasher &FieldHasher::add(std::string_view field) {
-  text_ += std::to_string(field.size()) + ':';
-  text_ += field;
-  return *this;
+std::string joinFields(std::initializer_list<std::string_view> fields) {
+  std::string text;
+  for (std::string_view field : fields) {
+    text += std::to_string(field.size()) + ':';
+    text += field;
+  }
+  return text;
 }
 
 } // namespace tilewright

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -8,15 +9,8 @@ namespace tilewright {
 /// SHA-256 in 64 lower-case hex digits.
 std::string sha256(std::string_view bytes);
 
-/// Digests of several fields, such that no two different sequences of fields meet: ("ab", "c") is not ("a",
+/// The fields as one text, such that no two different sequences give one text: ("ab", "c") is not ("a",
 /// "bc").
-class FieldHasher {
-public:
-  FieldHasher &add(std::string_view field);
-  std::string digest() const { return sha256(text_); }
-
-private:
-  std::string text_;
-};
+std::string joinFields(std::initializer_list<std::string_view> fields);
 
 } // namespace tilewright

@@ -15,11 +15,11 @@ TEST(Sha256, MatchesTheStandard) {
 
 TEST(Sha256, SeesZeroBytes) { EXPECT_NE(sha256(std::string(1, '\0')), sha256(std::string(2, '\0'))); }
 
-TEST(FieldHasher, KeepsFieldsApart) {
-  EXPECT_NE(FieldHasher().add("ab").add("c").digest(), FieldHasher().add("a").add("bc").digest());
-  EXPECT_NE(FieldHasher().add("a").add("").digest(), FieldHasher().add("a").digest());
-  EXPECT_NE(FieldHasher().add("1:a").digest(), FieldHasher().add("1").add("a").digest());
-  EXPECT_EQ(FieldHasher().add("a").add("b").digest(), FieldHasher().add("a").add("b").digest());
+TEST(JoinFields, KeepsFieldsApart) {
+  EXPECT_NE(joinFields({"ab", "c"}), joinFields({"a", "bc"}));
+  EXPECT_NE(joinFields({"a", ""}), joinFields({"a"}));
+  EXPECT_NE(joinFields({"1:a"}), joinFields({"1", "a"}));
+  EXPECT_EQ(joinFields({"a", "b"}), joinFields({"a", "b"}));
 }
 
 } // namespace

@@ -1,0 +1,145 @@
+#include "runtime/cpu/cpu_device.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+
+#include <unistd.h>
+
+#include "compiler/base/hash.h"
+#include "runtime/cpu/aligned_memory.h"
+#include "runtime/cpu/orc_loader.h"
+
+namespace tilewright {
+namespace {
+
+/// What the CPU lowering compiles a kernel to; runs one program.
+using Program = void (*)(const int64_t *slots, const int64_t *programId, void *scratch);
+
+class CpuKernel final : public LoadedKernel {
+public:
+  CpuKernel(Artifact artifact, std::unique_ptr<LoadedObject> code)
+      : LoadedKernel(std::move(artifact)), code_(std::move(code)) {}
+  Program program() const { return reinterpret_cast<Program>(code_->entry()); }
+
+private:
+  std::unique_ptr<LoadedObject> code_;
+};
+
+/// View of rank 1: pointer, size; of rank 2: pointer, rows, columns, row stride; index: its value; float: its
+/// bits.
+void appendSlots(const KernelArgument &argument, std::vector<int64_t> &slots) {
+  if (auto *tensor = std::get_if<TensorRef>(&argument)) {
+    slots.push_back(reinterpret_cast<int64_t>(tensor->data));
+    slots.insert(slots.end(), tensor->sizes, tensor->sizes + tensor->rank);
+    if (tensor->rank == 2) slots.push_back(tensor->rowStride);
+  } else if (auto *value = std::get_if<int64_t>(&argument)) {
+    slots.push_back(*value);
+  } else {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &std::get<float>(argument), sizeof bits);
+    slots.push_back(bits);
+  }
+}
+
+/// Programs [begin, end) in their order: axis 0 varies fastest.
+void runPrograms(Program program, const int64_t *slots, const int64_t *grid, int64_t begin, int64_t end,
+                 void *scratch) {
+  int64_t id[3] = {begin % grid[0], begin / grid[0] % grid[1], begin / grid[0] / grid[1]};
+  for (int64_t n = begin; n < end; ++n) {
+    program(slots, id, scratch);
+    if (++id[0] < grid[0]) continue;
+    id[0] = 0;
+    if (++id[1] < grid[1]) continue;
+    id[1] = 0;
+    ++id[2];
+  }
+}
+
+std::string processorName() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);)
+    if (std::size_t colon = line.find(": "); line.rfind("model name", 0) == 0 && colon != std::string::npos)
+      return line.substr(colon + 2);
+  return "CPU";
+}
+
+DeviceInfo describe(const Target &target, int threads) {
+  DeviceInfo info;
+  const std::string processor = processorName();
+  info.name = processor + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  info.fingerprint = sha256(joinFields({target.str(), processor, std::to_string(threads)}));
+  info.memoryBytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  info.units = threads;
+  return info;
+}
+
+} // namespace
+
+CpuDevice::CpuDevice(int threads)
+    : target_(hostTarget()), pool_(threads > 0 ? threads : availableCores()),
+      info_(describe(target_, pool_.threads())) {}
+
+StatusOr<Buffer> CpuDevice::allocate(std::size_t bytes) {
+  std::shared_ptr<void> memory = allocateAligned(bytes);
+  if (!memory)
+    return runtimeError("not enough memory: " + std::to_string(bytes) +
+                        " bytes were asked for, the machine has " + std::to_string(info_.memoryBytes));
+  return Buffer(memory.get(), bytes, memory);
+}
+
+Status CpuDevice::copyToDevice(void *destination, const void *source, std::size_t bytes, Stream) {
+  // memmove: on this device both sides may be parts of one buffer, or null when there is nothing to copy.
+  if (bytes > 0) std::memmove(destination, source, bytes);
+  return {};
+}
+
+Status CpuDevice::copyToHost(void *destination, const void *source, std::size_t bytes, Stream stream) {
+  return copyToDevice(destination, source, bytes, stream);
+}
+
+Status CpuDevice::fill(void *destination, int byte, std::size_t bytes, Stream) {
+  if (bytes > 0) std::memset(destination, byte, bytes);
+  return {};
+}
+
+StatusOr<std::unique_ptr<LoadedKernel>> CpuDevice::load(const Artifact &artifact) {
+  TW_ASSIGN_OR_RETURN(std::unique_ptr<LoadedObject> code,
+                      LoadedObject::load(artifact.binary, artifact.kernel));
+  return std::unique_ptr<LoadedKernel>(std::make_unique<CpuKernel>(artifact, std::move(code)));
+}
+
+Status CpuDevice::launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments, Stream) {
+  auto *loaded = dynamic_cast<const CpuKernel *>(&kernel);
+  const Artifact &artifact = kernel.artifact();
+  if (!loaded) return userError("kernel '" + artifact.kernel + "' was loaded by another device than the CPU");
+  TW_ASSIGN_OR_RETURN(std::vector<int64_t> grid, gridFor(artifact, arguments));
+  std::vector<int64_t> slots;
+  for (const KernelArgument &argument : arguments)
+    appendSlots(argument, slots);
+
+  std::atomic<bool> outOfMemory{false};
+  pool_.run(grid[0] * grid[1] * grid[2], [&](int64_t begin, int64_t end) {
+    Scratch scratch(artifact.scratchBytes);
+    if (artifact.scratchBytes > 0 && !scratch.data())
+      outOfMemory = true;
+    else
+      runPrograms(loaded->program(), slots.data(), grid.data(), begin, end, scratch.data());
+  });
+  if (outOfMemory)
+    return runtimeError("not enough memory: kernel '" + artifact.kernel + "' needs " +
+                        std::to_string(artifact.scratchBytes) + " bytes of scratch for each of " +
+                        std::to_string(pool_.threads()) + " threads");
+  return {};
+}
+
+Status CpuDevice::synchronize(Stream) { return {}; }
+
+StatusOr<double> CpuDevice::time(Stream, const std::function<Status()> &work) {
+  const auto begin = std::chrono::steady_clock::now();
+  TW_RETURN_IF_ERROR(work());
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+} // namespace tilewright

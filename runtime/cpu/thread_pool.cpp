@@ -1,0 +1,134 @@
+#include "runtime/cpu/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <sched.h>
+#include <unistd.h>
+
+namespace tilewright {
+namespace {
+
+/// One `run`. Lives on its caller's stack until no other thread uses it.
+struct Job {
+  Job(int64_t count, const ThreadPool::Work &work, int threads)
+      : count(count), work(work), threads(threads) {}
+
+  const int64_t count;
+  const ThreadPool::Work &work;
+  const int threads;
+  std::atomic<int64_t> next{0};
+  int helpers = 0; ///< threads inside `takeParts` besides the caller; guarded by State::mutex
+
+  /// Sets the next part; false when all are taken. Parts shrink as the end nears: few claims, and no thread
+  /// is left with much to do when the others are done.
+  bool claim(int64_t &begin, int64_t &end) {
+    begin = next.load(std::memory_order_relaxed);
+    do {
+      if (begin >= count) return false;
+      end = begin + std::max<int64_t>(1, (count - begin) / (4 * threads));
+    } while (!next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+    return true;
+  }
+
+  void takeParts() {
+    for (int64_t begin, end; claim(begin, end);)
+      work(begin, end);
+  }
+};
+
+} // namespace
+
+struct ThreadPool::State {
+  std::mutex mutex;
+  std::condition_variable jobAdded;
+  std::condition_variable helperLeft;
+  std::deque<Job *> jobs; ///< that may have parts left to take, oldest first
+  bool stopping = false;
+  std::vector<std::thread> workers;
+  const pid_t process = getpid();
+
+  void startWorkers(int count);
+  void workUntilStopped();
+  void withdraw(const Job *job) { jobs.erase(std::remove(jobs.begin(), jobs.end(), job), jobs.end()); }
+};
+
+void ThreadPool::State::startWorkers(int count) {
+  try {
+    while (static_cast<int>(workers.size()) < count)
+      workers.emplace_back([this] { workUntilStopped(); });
+  } catch (const std::system_error &) {
+    // The system allows no more threads; the ones there are do all the work.
+  }
+}
+
+void ThreadPool::State::workUntilStopped() {
+  std::unique_lock<std::mutex> lock(mutex);
+  for (;;) {
+    jobAdded.wait(lock, [this] { return stopping || !jobs.empty(); });
+    if (stopping) return;
+    Job *job = jobs.front();
+    ++job->helpers;
+    lock.unlock();
+    job->takeParts();
+    lock.lock();
+    withdraw(job); // nothing is left to take
+    if (--job->helpers == 0) helperLeft.notify_all();
+  }
+}
+
+ThreadPool::ThreadPool(int threads) : threads_(std::max(1, threads)), state_(std::make_unique<State>()) {
+  state_->startWorkers(threads_ - 1);
+}
+
+ThreadPool::~ThreadPool() {
+  if (state_->process != getpid()) {
+    // fork() copied this object but not its threads: joining them, or destroying what they wait on, would
+    // hang.
+    (void)state_.release();
+    return;
+  }
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->jobAdded.notify_all();
+  for (std::thread &worker : state_->workers)
+    worker.join();
+}
+
+void ThreadPool::run(int64_t count, const Work &work) {
+  if (count <= 0) return;
+  if (count == 1 || threads_ == 1) return work(0, count);
+  Job job(count, work, threads_);
+  std::unique_lock<std::mutex> lock(state_->mutex);
+  state_->jobs.push_back(&job);
+  lock.unlock();
+  for (int64_t helpers = std::min<int64_t>(count, threads_) - 1; helpers > 0; --helpers)
+    state_->jobAdded.notify_one();
+  job.takeParts();
+  lock.lock();
+  state_->withdraw(&job);
+  state_->helperLeft.wait(lock, [&job] { return job.helpers == 0; });
+}
+
+int availableCores() {
+  // Machines with more cores than cpu_set_t's 1024 exist.
+  for (int cores = CPU_SETSIZE; cores <= 1 << 20; cores *= 4) {
+    cpu_set_t *mask = CPU_ALLOC(cores);
+    if (!mask) break;
+    const std::size_t bytes = CPU_ALLOC_SIZE(cores);
+    const int found = sched_getaffinity(0, bytes, mask) == 0 ? CPU_COUNT_S(bytes, mask) : 0;
+    CPU_FREE(mask);
+    if (found > 0) return found;
+  }
+  return 1;
+}
+
+} // namespace tilewright

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace tilewright {
+
+/// Threads that share out numbered work. The calling thread takes part, so every `run` ends even if all other
+/// threads are busy: calls from several threads at once, and from within work, are safe.
+class ThreadPool {
+public:
+  /// `threads` counts the caller; 1 makes none.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool &) = delete;
+  ThreadPool &operator=(const ThreadPool &) = delete;
+
+  /// Does part of the work: numbers [begin, end). Must not throw.
+  using Work = std::function<void(int64_t begin, int64_t end)>;
+
+  /// Cuts [0, count) into contiguous parts, large ones first, which threads take as they become free. Returns
+  /// when all of it is done.
+  void run(int64_t count, const Work &work);
+
+  int threads() const { return threads_; }
+
+private:
+  struct State;
+  const int threads_;
+  std::unique_ptr<State> state_;
+};
+
+/// Cores that this process may use: its affinity mask, not the machine's total.
+int availableCores();
+
+} // namespace tilewright

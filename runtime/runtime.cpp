@@ -1,0 +1,98 @@
+#include "runtime/runtime.h"
+
+#include <chrono>
+
+#include "compiler/base/version.h"
+#include "runtime/cpu/cpu_device.h"
+
+namespace tilewright {
+namespace {
+
+double millisecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+StatusOr<std::unique_ptr<Device>> openDeviceIn(const Environment &environment, const std::string &name) {
+  if (name == "cpu") return std::unique_ptr<Device>(std::make_unique<CpuDevice>(environment.threads));
+  if (name == "cuda" || name.rfind("cuda:", 0) == 0)
+    return userError("device '" + name + "': this build has no CUDA devices; choices: cpu");
+  return userError("device '" + name + "' is not known; choices: cpu");
+}
+
+} // namespace
+
+StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name) {
+  TW_ASSIGN_OR_RETURN(Environment environment, readEnvironment());
+  return openDeviceIn(environment, name.empty() ? environment.device : name);
+}
+
+StatusOr<std::unique_ptr<Runtime>> Runtime::open(const std::string &device) {
+  TW_ASSIGN_OR_RETURN(Environment environment, readEnvironment());
+  TW_ASSIGN_OR_RETURN(std::unique_ptr<Device> opened,
+                      openDeviceIn(environment, device.empty() ? environment.device : device));
+  return std::make_unique<Runtime>(std::move(opened), std::move(environment));
+}
+
+Runtime::Runtime(std::unique_ptr<Device> device, Environment environment)
+    : device_(std::move(device)), environment_(std::move(environment)) {}
+
+ArtifactCache *Runtime::artifacts() {
+  std::call_once(artifactsOpened_, [this] {
+    if (environment_.cacheDir.empty()) return logInfo("no cache folder: kernels are not kept on disk");
+    StatusOr<std::unique_ptr<ArtifactCache>> opened = ArtifactCache::open(environment_.cacheDir);
+    if (opened.ok())
+      artifacts_ = *std::move(opened);
+    else
+      logWarning("kernels are not kept on disk: " + opened.status().message());
+  });
+  return artifacts_.get();
+}
+
+StatusOr<Artifact> Runtime::timedCompile(const KernelSource &source) {
+  const auto begin = std::chrono::steady_clock::now();
+  StatusOr<Artifact> artifact = source.compile();
+  std::lock_guard<std::mutex> guard(countersMutex_);
+  counters_.compileMilliseconds += millisecondsSince(begin);
+  if (artifact.ok()) ++counters_.compiled;
+  return artifact;
+}
+
+StatusOr<KernelHandle> Runtime::make(const KernelKey &key, const KernelSource &source) {
+  std::unique_ptr<LoadedKernel> loaded;
+  auto compile = [&] { return timedCompile(source); };
+  auto load = [&](const Artifact &artifact) -> Status {
+    TW_ASSIGN_OR_RETURN(loaded, device_->load(artifact));
+    return {};
+  };
+  // Who asks for dumps wants the compiler to run.
+  ArtifactCache *disk = environment_.dump.empty() ? artifacts() : nullptr;
+  if (!disk) {
+    TW_ASSIGN_OR_RETURN(Artifact artifact, compile());
+    TW_RETURN_IF_ERROR(load(artifact));
+    return KernelHandle(std::move(loaded));
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  TW_ASSIGN_OR_RETURN(std::string fingerprint, source.fingerprint());
+  TW_ASSIGN_OR_RETURN(bool fromDisk, disk->obtain({key, std::move(fingerprint), device_->target().str(),
+                                                   compilerVersion(), keyEnvironment()},
+                                                  compile, load));
+  if (fromDisk) {
+    std::lock_guard<std::mutex> guard(countersMutex_);
+    ++counters_.diskHits;
+    counters_.diskMilliseconds += millisecondsSince(begin);
+  }
+  return KernelHandle(std::move(loaded));
+}
+
+StatusOr<KernelHandle> Runtime::kernel(const KernelKey &key, const KernelSource &source) {
+  return kernels_.get(key, [&] { return make(key, source); });
+}
+
+RuntimeCounters Runtime::counters() const {
+  std::lock_guard<std::mutex> guard(countersMutex_);
+  RuntimeCounters counters = counters_;
+  counters.memoryHits = kernels_.hits();
+  return counters;
+}
+
+} // namespace tilewright

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "compiler/base/env.h"
+#include "compiler/base/status.h"
+#include "runtime/artifact_cache.h"
+#include "runtime/device.h"
+#include "runtime/kernel_cache.h"
+
+namespace tilewright {
+
+/// "cpu", or "cuda[:INDEX]" where that device is in this build; "" is what TILEWRIGHT_DEVICE says, else
+/// "cpu". A user error lists the devices there are.
+StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name = "");
+
+/// How a kernel is made that is neither in memory nor on disk. One thread calls these, and only when needed.
+struct KernelSource {
+  /// A digest of the kernel's body, so that an edited kernel never meets a stale artifact on disk.
+  std::function<StatusOr<std::string>()> fingerprint;
+  std::function<StatusOr<Artifact>()> compile;
+};
+
+/// What the caches did since the runtime was opened.
+struct RuntimeCounters {
+  int64_t compiled = 0;
+  int64_t diskHits = 0;
+  int64_t memoryHits = 0;
+  double compileMilliseconds = 0; ///< wall time in `KernelSource::compile`
+  double diskMilliseconds =
+      0; ///< wall time of the kernels that came from disk: fingerprint, read, check, load
+};
+
+/// A device, its loaded kernels, and the kernels on disk. Any thread may call it.
+class Runtime {
+public:
+  /// Opens the named device (as `openDevice`) with the cache folder that the environment names. A folder that
+  /// cannot be used is a warning when the first kernel is made, never an error.
+  static StatusOr<std::unique_ptr<Runtime>> open(const std::string &device = "");
+
+  Runtime(std::unique_ptr<Device> device, Environment environment);
+
+  Device &device() { return *device_; }
+
+  /// The kernel from memory, else from disk, else compiled; loaded on the device.
+  StatusOr<KernelHandle> kernel(const KernelKey &key, const KernelSource &source);
+
+  RuntimeCounters counters() const;
+
+private:
+  StatusOr<KernelHandle> make(const KernelKey &key, const KernelSource &source);
+  StatusOr<Artifact> timedCompile(const KernelSource &source);
+  /// Null when kernels are not kept on disk.
+  ArtifactCache *artifacts();
+
+  std::unique_ptr<Device> device_;
+  const Environment environment_;
+  KernelCache kernels_;
+  std::once_flag artifactsOpened_;
+  std::unique_ptr<ArtifactCache> artifacts_;
+  mutable std::mutex countersMutex_;
+  RuntimeCounters counters_; ///< memoryHits aside, which kernels_ counts
+};
+
+} // namespace tilewright
