@@ -1,0 +1,59 @@
+#pragma once
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace tilewright::test {
+
+/// A device in host memory that counts what it is asked for and runs nothing. It refuses artifacts whose
+/// binary begins with "refuse".
+class FakeDevice final : public Device {
+public:
+  const DeviceInfo &info() const override { return info_; }
+  const Target &target() const override { return target_; }
+
+  StatusOr<Buffer> allocate(std::size_t bytes) override {
+    std::shared_ptr<void> memory(std::malloc(bytes + 1), std::free);
+    return Buffer(memory.get(), bytes, memory);
+  }
+  Status copyToDevice(void *destination, const void *source, std::size_t bytes, Stream) override {
+    std::memcpy(destination, source, bytes);
+    return {};
+  }
+  Status copyToHost(void *destination, const void *source, std::size_t bytes, Stream stream) override {
+    return copyToDevice(destination, source, bytes, stream);
+  }
+  Status fill(void *destination, int byte, std::size_t bytes, Stream) override {
+    std::memset(destination, byte, bytes);
+    return {};
+  }
+  StatusOr<std::unique_ptr<LoadedKernel>> load(const Artifact &artifact) override {
+    ++loads;
+    if (artifact.binary.rfind("refuse", 0) == 0) return runtimeError("the fake device refuses this binary");
+    return std::make_unique<LoadedKernel>(artifact);
+  }
+  Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments, Stream) override {
+    ++launches;
+    return gridFor(kernel.artifact(), arguments).status();
+  }
+  Status synchronize(Stream) override { return {}; }
+  StatusOr<double> time(Stream, const std::function<Status()> &work) override {
+    TW_RETURN_IF_ERROR(work());
+    return 1.0;
+  }
+
+  std::atomic<int> loads{0};
+  std::atomic<int> launches{0};
+
+private:
+  DeviceInfo info_{"fake", "fake", int64_t(1) << 30, 1};
+  Target target_{TargetKind::cpu, "fake", ""};
+};
+
+} // namespace tilewright::test
