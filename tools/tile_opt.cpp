@@ -12,6 +12,7 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 
+#include "compiler/cpu/passes.h"
 #include "compiler/dialect/tile_ops.h"
 
 int main(int argc, char **argv) {
@@ -20,5 +21,6 @@ int main(int argc, char **argv) {
                   mlir::func::FuncDialect, mlir::LLVM::LLVMDialect, mlir::math::MathDialect,
                   mlir::scf::SCFDialect, mlir::tensor::TensorDialect, mlir::vector::VectorDialect>();
   mlir::registerTransformsPasses();
+  tilewright::cpu::registerCpuPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Tilewright's passes\n", dialects));
 }

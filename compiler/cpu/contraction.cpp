@@ -1,0 +1,284 @@
+#include "compiler/cpu/contraction.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace tilewright::cpu {
+
+using namespace mlir;
+
+namespace {
+
+// Rows of a packed left block start a cache line apart from a power of two, so that the rows of one micro
+// tile fall into different L1 sets.
+constexpr int64_t kRowPadding = 16;
+
+/// A packed element, 32 bits in either case: an fp32 number, or a pair of bf16 numbers adjacent along the
+/// contracted axis where the processor multiplies such pairs.
+class ProductEmitter {
+public:
+  ProductEmitter(Emitter &e, const ProductOperand &left, const ProductOperand &right, Value packedLeft,
+                 Value packedRight, const Accumulators &accumulators)
+      : e(e), b(e.b), left(left), right(right), packedLeft(packedLeft), packedRight(packedRight),
+        acc(accumulators), lanes(e.machine.lanes), microRows(e.machine.microRows()),
+        microColumns(e.machine.microColumns()) {
+    paired = e.machine.bf16Dot && left.view.element.isBF16() && right.view.element.isBF16();
+    perUnit = paired ? 2 : 1;
+    units = e.machine.contractionStep / perUnit;
+    unitType = paired ? Type(b.getI32Type()) : Type(b.getF32Type());
+    packedRows = llvm::alignTo(acc.rows, lanes);
+  }
+
+  void emit() {
+    liveRows = liveExtent(left, acc.rows);
+    liveColumns = liveExtent(right, acc.columns);
+    clearAccumulators();
+    Value depth = left.view.sizes[left.contractedAxis];
+    Value step = e.index(e.machine.contractionStep);
+    loop(e.index(0), depth, step, [&](Value k) {
+      Value liveDepth = e.minimum(e.sub(depth, k), step);
+      packRight(k, liveDepth);
+      packLeft(k, liveDepth);
+      multiply(e.ceilDiv(liveDepth, perUnit));
+    });
+  }
+
+private:
+  using Place = llvm::function_ref<Value(Value unit, Value position)>;
+
+  void loop(Value from, Value to, Value step, llvm::function_ref<void(Value)> body) {
+    auto forOp = b.create<scf::ForOp>(from, to, step);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(forOp.getBody());
+    body(forOp.getInductionVar());
+  }
+
+  Value liveExtent(const ProductOperand &operand, int64_t extent) {
+    return e.clamp(e.sub(operand.view.sizes[1 - operand.contractedAxis], operand.offset), 0, extent);
+  }
+
+  void clearAccumulators() {
+    auto type = e.vectorOf(b.getF32Type(), lanes);
+    Value zeros = b.create<arith::ConstantOp>(type, b.getZeroAttr(type));
+    loop(e.index(0), e.index(acc.rows * acc.columns), e.index(lanes),
+         [&](Value i) { e.store(e.address(acc.pointer, i, b.getF32Type()), zeros); });
+  }
+
+  Value elementAddress(const MemoryView &view, Value row, Value column) {
+    return e.address(view.pointer, e.add(e.mul(row, view.rowStride), column), view.element);
+  }
+
+  /// `lanes` packed elements that are adjacent along the contracted axis, `live` numbers of which exist.
+  Value loadAlongDepth(const MemoryView &view, Value row, Value k, Value mask) {
+    Value loaded = e.load(elementAddress(view, row, k), view.element, lanes * perUnit, mask);
+    if (paired) return b.create<vector::BitCastOp>(e.vectorOf(unitType, lanes), loaded);
+    return view.element.isF32() ? loaded : e.widen(loaded);
+  }
+
+  /// `lanes` packed elements that are adjacent along the free axis.
+  Value loadAcrossDepth(const MemoryView &view, Value k, Value lastK, Value position, Value mask) {
+    Value loaded = e.load(elementAddress(view, k, position), view.element, lanes, mask);
+    if (!paired) return view.element.isF32() ? loaded : e.widen(loaded);
+    Value nextK = e.add(k, e.index(1));
+    Value hasNext = e.splat(e.less(nextK, lastK), lanes);
+    Value next = e.load(elementAddress(view, nextK, position), view.element, lanes, e.both(mask, hasNext));
+    auto bits = [&](Value half) {
+      Value narrow = b.create<arith::BitcastOp>(e.vectorOf(b.getI16Type(), lanes), half);
+      return b.create<arith::ExtUIOp>(e.vectorOf(unitType, lanes), narrow);
+    };
+    Value sixteen = e.splat(b.create<arith::ConstantIntOp>(16, 32), lanes);
+    return b.create<arith::OrIOp>(bits(loaded), b.create<arith::ShLIOp>(bits(next), sixteen));
+  }
+
+  void storePacked(Value base, Value offset, Value vector) {
+    e.store(e.address(base, offset, unitType), vector);
+  }
+
+  /// Panels of microColumns positions; in a panel, one packed element after the other along the contracted
+  /// axis.
+  Value panelOffset(Value unit, Value column) {
+    Value panel = b.create<arith::DivUIOp>(column, e.index(microColumns));
+    Value inside = b.create<arith::RemUIOp>(column, e.index(microColumns));
+    return e.add(e.mul(e.add(e.mul(panel, e.index(units)), unit), e.index(microColumns)), inside);
+  }
+
+  Value roundUp(Value count, int64_t multiple) {
+    return e.mul(e.ceilDiv(count, multiple), e.index(multiple));
+  }
+
+  void packRight(Value k, Value liveDepth) {
+    Value padded = roundUp(liveColumns, microColumns);
+    auto place = [&](Value unit, Value column) { return panelOffset(unit, column); };
+    if (right.contractedAxis == 1)
+      packTransposed(right, k, liveDepth, liveColumns, padded, packedRight, place);
+    else
+      packMinor(right, k, liveDepth, liveColumns, padded, packedRight, place);
+  }
+
+  void packLeft(Value k, Value liveDepth) {
+    Value padded = roundUp(liveRows, microRows);
+    if (left.contractedAxis == 1) return packLeftRows(k, liveDepth, padded);
+    packMinor(left, k, liveDepth, liveRows, padded, packedLeft,
+              [&](Value unit, Value row) { return e.add(e.mul(unit, e.index(packedRows)), row); });
+  }
+
+  /// The free axis is contiguous in memory: whole vectors move unchanged. Positions from `live` to `padded`
+  /// are zeros.
+  void packMinor(const ProductOperand &operand, Value k, Value liveDepth, Value live, Value padded,
+                 Value base, Place place) {
+    Value lastK = e.add(k, liveDepth);
+    Value liveUnits = e.ceilDiv(liveDepth, perUnit);
+    loop(e.index(0), liveUnits, e.index(1), [&](Value unit) {
+      Value row = e.add(k, e.mul(unit, e.index(perUnit)));
+      loop(e.index(0), padded, e.index(lanes), [&](Value position) {
+        Value mask = e.laneMask(e.sub(live, position), lanes);
+        Value vector = loadAcrossDepth(operand.view, row, lastK, e.add(operand.offset, position), mask);
+        storePacked(base, place(unit, position), vector);
+      });
+    });
+  }
+
+  /// The contracted axis is contiguous in memory: lanes × lanes blocks are transposed in registers.
+  void packTransposed(const ProductOperand &operand, Value k, Value liveDepth, Value live, Value padded,
+                      Value base, Place place) {
+    Value liveUnits = e.ceilDiv(liveDepth, perUnit);
+    loop(e.index(0), padded, e.index(lanes), [&](Value position) {
+      loop(e.index(0), liveUnits, e.index(lanes), [&](Value unit) {
+        Value inside = e.mul(unit, e.index(perUnit));
+        Value depthMask = e.laneMask(e.sub(liveDepth, inside), lanes * perUnit);
+        SmallVector<Value> block;
+        for (int64_t t = 0; t < lanes; ++t) {
+          Value row = e.add(position, e.index(t));
+          Value mask = e.both(depthMask, e.splat(e.less(row, live), lanes * perUnit));
+          block.push_back(loadAlongDepth(operand.view, e.add(operand.offset, row), e.add(k, inside), mask));
+        }
+        transposeBlock(block);
+        for (int64_t t = 0; t < lanes; ++t)
+          storePacked(base, place(e.add(unit, e.index(t)), position), block[t]);
+      });
+    });
+  }
+
+  /// log2(lanes) rounds of interleaving row i with row i + lanes/2: each moves one bit of the row number into
+  /// the lane number and one the other way, so that at the end they have changed places.
+  void transposeBlock(SmallVector<Value> &block) {
+    SmallVector<int64_t> low, high;
+    for (int64_t i = 0; i < lanes; ++i) {
+      int64_t source = (i % 2) * lanes + i / 2;
+      low.push_back(source);
+      high.push_back(source + lanes / 2);
+    }
+    for (int64_t round = 1; round < lanes; round *= 2) {
+      SmallVector<Value> next;
+      for (int64_t i = 0; i < lanes / 2; ++i) {
+        next.push_back(b.create<vector::ShuffleOp>(block[i], block[i + lanes / 2], low));
+        next.push_back(b.create<vector::ShuffleOp>(block[i], block[i + lanes / 2], high));
+      }
+      block = next;
+    }
+  }
+
+  int64_t leftStride() const { return units + kRowPadding; }
+
+  /// The left operand is only ever read one number at a time, so its rows are copied as they are.
+  void packLeftRows(Value k, Value liveDepth, Value padded) {
+    Value liveUnits = e.ceilDiv(liveDepth, perUnit);
+    loop(e.index(0), padded, e.index(1), [&](Value row) {
+      Value present = b.create<arith::SelectOp>(e.less(row, liveRows), liveDepth, e.index(0));
+      loop(e.index(0), liveUnits, e.index(lanes), [&](Value unit) {
+        Value inside = e.mul(unit, e.index(perUnit));
+        Value mask = e.laneMask(e.sub(present, inside), lanes * perUnit);
+        Value vector = loadAlongDepth(left.view, e.add(left.offset, row), e.add(k, inside), mask);
+        storePacked(packedLeft, e.add(e.mul(row, e.index(leftStride())), unit), vector);
+      });
+    });
+  }
+
+  void multiply(Value liveUnits) {
+    loop(e.index(0), liveColumns, e.index(microColumns), [&](Value column) {
+      loop(e.index(0), liveRows, e.index(microRows), [&](Value row) { microTile(row, column, liveUnits); });
+    });
+  }
+
+  /// microRows × microColumns accumulators take part in every step of the contracted axis without leaving
+  /// registers.
+  void microTile(Value row, Value column, Value liveUnits) {
+    Type f32 = b.getF32Type();
+    Value tile = e.address(acc.pointer, e.add(e.mul(row, e.index(acc.columns)), column), f32);
+    auto place = [&](int64_t r, int64_t g) {
+      return e.address(tile, e.index(r * acc.columns + g * lanes), f32);
+    };
+    bool rowMajor = left.contractedAxis == 1;
+    Value leftTile = e.address(packedLeft, rowMajor ? e.mul(row, e.index(leftStride())) : row, unitType);
+    Value rightPanel = e.address(packedRight, e.mul(column, e.index(units)), unitType);
+
+    SmallVector<Value> sums;
+    for (int64_t r = 0; r < microRows; ++r)
+      for (int64_t g = 0; g < 2; ++g)
+        sums.push_back(e.load(place(r, g), f32, lanes));
+    auto steps = b.create<scf::ForOp>(e.index(0), liveUnits, e.index(1), sums);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(steps.getBody());
+      Value unit = steps.getInductionVar();
+      Value rightRow = e.address(rightPanel, e.mul(unit, e.index(microColumns)), unitType);
+      Value leftColumn = e.address(leftTile, rowMajor ? unit : e.mul(unit, e.index(packedRows)), unitType);
+      Value wide[2];
+      for (int64_t g = 0; g < 2; ++g)
+        wide[g] = e.load(e.address(rightRow, e.index(g * lanes), unitType), unitType, lanes);
+      SmallVector<Value> next;
+      for (int64_t r = 0; r < microRows; ++r) {
+        Value where = e.address(leftColumn, e.index(rowMajor ? r * leftStride() : r), unitType);
+        Value scalar = b.create<LLVM::LoadOp>(unitType, where, 4);
+        Value broadcast = e.splat(scalar, lanes);
+        for (int64_t g = 0; g < 2; ++g)
+          next.push_back(multiplyAdd(broadcast, wide[g], steps.getRegionIterArg(2 * r + g)));
+      }
+      b.create<scf::YieldOp>(next);
+    }
+    for (int64_t r = 0; r < microRows; ++r)
+      for (int64_t g = 0; g < 2; ++g)
+        e.store(place(r, g), steps.getResult(2 * r + g));
+  }
+
+  Value multiplyAdd(Value x, Value y, Value sum) {
+    if (!paired) return b.create<vector::FMAOp>(x, y, sum);
+    auto pairs = e.vectorOf(b.getBF16Type(), 2 * lanes);
+    Value arguments[] = {sum, b.create<vector::BitCastOp>(pairs, x), b.create<vector::BitCastOp>(pairs, y)};
+    return b
+        .create<LLVM::CallIntrinsicOp>(sum.getType(), b.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
+                                       arguments)
+        .getResult(0);
+  }
+
+  Emitter &e;
+  ImplicitLocOpBuilder &b;
+  const ProductOperand &left, &right;
+  Value packedLeft, packedRight;
+  Accumulators acc;
+  int64_t lanes, microRows, microColumns, perUnit, units, packedRows;
+  bool paired;
+  Type unitType;
+  Value liveRows, liveColumns;
+};
+
+} // namespace
+
+int64_t packedLeftBytes(const Machine &machine, int64_t rows) {
+  int64_t rowMajor = llvm::alignTo(rows, machine.microRows()) * (machine.contractionStep + kRowPadding);
+  int64_t depthMajor = llvm::alignTo(rows, machine.lanes) * machine.contractionStep;
+  return 4 * std::max(rowMajor, depthMajor);
+}
+
+int64_t packedRightBytes(const Machine &machine, int64_t columns) {
+  return 4 * llvm::alignTo(columns, machine.microColumns()) * machine.contractionStep;
+}
+
+void emitProduct(Emitter &emitter, const ProductOperand &left, const ProductOperand &right, Value packedLeft,
+                 Value packedRight, const Accumulators &accumulators) {
+  ProductEmitter(emitter, left, right, packedLeft, packedRight, accumulators).emit();
+}
+
+} // namespace tilewright::cpu

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "compiler/cpu/emitter.h"
+
+namespace tilewright::cpu {
+
+/// One side of a product: positions [offset, …) along the free axis of a rank-2 view, all of the contracted
+/// axis.
+struct ProductOperand {
+  MemoryView view;
+  Value offset;
+  int contractedAxis = 1;
+};
+
+/// rows × columns fp32 accumulators in scratch, row after row; both are whole numbers of micro tiles.
+struct Accumulators {
+  Value pointer;
+  int64_t rows, columns;
+};
+
+/// Scratch bytes of the packed panels of a product with such accumulators.
+int64_t packedLeftBytes(const Machine &machine, int64_t rows);
+int64_t packedRightBytes(const Machine &machine, int64_t columns);
+
+/// accumulators[r, c] = Σ_k left[r, k]·right[c, k] (each operand read along its own contracted axis). Blocks
+/// of the contracted axis are packed, the right side in panels as wide as a micro tile, and multiplied in
+/// registers.
+void emitProduct(Emitter &emitter, const ProductOperand &left, const ProductOperand &right, Value packedLeft,
+                 Value packedRight, const Accumulators &accumulators);
+
+} // namespace tilewright::cpu

@@ -1,0 +1,85 @@
+#include "compiler/cpu/emit_object.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+
+namespace tilewright::cpu {
+
+static StatusOr<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Target &target, int optLevel) {
+  static const bool initialised = [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    return true;
+  }();
+  (void)initialised;
+  std::string triple = llvm::sys::getProcessTriple(), error;
+  const llvm::Target *found = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!found) return compileError("LLVM has no code generator for " + triple + ": " + error);
+  auto level = llvm::CodeGenOpt::getLevel(optLevel).value_or(llvm::CodeGenOptLevel::Default);
+  std::unique_ptr<llvm::TargetMachine> machine(found->createTargetMachine(
+      triple, target.arch, target.features, llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt, level));
+  if (!machine) return compileError("LLVM cannot generate code for processor '" + target.arch + "'");
+  return machine;
+}
+
+static void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
+  static const llvm::OptimizationLevel levels[] = {llvm::OptimizationLevel::O0, llvm::OptimizationLevel::O1,
+                                                   llvm::OptimizationLevel::O2, llvm::OptimizationLevel::O3};
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager callGraph;
+  llvm::ModuleAnalysisManager modules;
+  // Kernels come vectorised and unrolled as they should be.
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopUnrolling = false;
+  llvm::PassBuilder passes(&machine, tuning);
+  passes.registerModuleAnalyses(modules);
+  passes.registerCGSCCAnalyses(callGraph);
+  passes.registerFunctionAnalyses(functions);
+  passes.registerLoopAnalyses(loops);
+  passes.crossRegisterProxies(loops, functions, callGraph, modules);
+  if (optLevel > 0) passes.buildPerModuleDefaultPipeline(levels[optLevel]).run(module, modules);
+}
+
+StatusOr<std::string> emitObject(mlir::ModuleOp module, const Target &target, int optLevel, Output output) {
+  mlir::registerBuiltinDialectTranslation(*module.getContext());
+  mlir::registerLLVMDialectTranslation(*module.getContext());
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code = mlir::translateModuleToLLVMIR(module, context);
+  if (!code) return compileError("the kernel could not be translated to LLVM IR");
+  TW_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, makeTargetMachine(target, optLevel));
+  code->setDataLayout(machine->createDataLayout());
+  code->setTargetTriple(machine->getTargetTriple().str());
+  for (llvm::Function &function : *code)
+    if (!function.isDeclaration()) {
+      function.addFnAttr("target-cpu", target.arch);
+      function.addFnAttr("target-features", target.features);
+    }
+  optimise(*code, *machine, optLevel);
+
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream(text);
+  if (output == Output::llvmIr) {
+    code->print(stream, nullptr);
+    return std::string(text);
+  }
+  llvm::legacy::PassManager codegen;
+  auto kind =
+      output == Output::assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
+  if (machine->addPassesToEmitFile(codegen, stream, nullptr, kind))
+    return compileError("LLVM's code generator for '" + target.arch + "' cannot write this kind of file");
+  codegen.run(*code);
+  return std::string(text);
+}
+
+} // namespace tilewright::cpu

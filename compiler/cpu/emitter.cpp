@@ -1,0 +1,140 @@
+#include "compiler/cpu/emitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+namespace tilewright::cpu {
+
+using namespace mlir;
+
+Type withElement(Type shaped, Type element) {
+  if (auto vector = dyn_cast<VectorType>(shaped)) return VectorType::get(vector.getShape(), element);
+  return element;
+}
+
+static int64_t bytesOf(Type element) { return element.getIntOrFloatBitWidth() / 8; }
+
+void Emitter::enter(Block &entryBlock) {
+  entry = &entryBlock;
+  b.setInsertionPointToStart(entry);
+}
+
+Value Emitter::index(int64_t value) {
+  Value &constant = constants[value];
+  if (!constant) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(entry);
+    constant = b.create<arith::ConstantIndexOp>(value);
+  }
+  return constant;
+}
+Value Emitter::add(Value a, Value c) { return b.createOrFold<arith::AddIOp>(a, c); }
+Value Emitter::sub(Value a, Value c) { return b.createOrFold<arith::SubIOp>(a, c); }
+Value Emitter::mul(Value a, Value c) { return b.createOrFold<arith::MulIOp>(a, c); }
+Value Emitter::minimum(Value a, Value c) { return b.createOrFold<arith::MinSIOp>(a, c); }
+Value Emitter::clamp(Value x, int64_t low, int64_t high) {
+  return minimum(b.createOrFold<arith::MaxSIOp>(x, index(low)), index(high));
+}
+Value Emitter::ceilDiv(Value a, int64_t c) {
+  return b.createOrFold<arith::DivUIOp>(add(a, index(c - 1)), index(c));
+}
+Value Emitter::both(Value a, Value c) { return b.createOrFold<arith::AndIOp>(a, c); }
+Value Emitter::less(Value a, Value c) {
+  return b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::slt, a, c);
+}
+
+VectorType Emitter::vectorOf(Type element, int64_t lanes) { return VectorType::get({lanes}, element); }
+
+Value Emitter::splat(Value scalar, int64_t lanes) {
+  return b.create<vector::BroadcastOp>(vectorOf(scalar.getType(), lanes), scalar);
+}
+
+Value Emitter::address(Value base, Value offset, Type element) {
+  if (auto constant = getConstantIntValue(offset)) // small ones: inside a micro tile
+    return b.create<LLVM::GEPOp>(base.getType(), element, base, ArrayRef<LLVM::GEPArg>{int32_t(*constant)});
+  Value wide = b.create<arith::IndexCastOp>(b.getI64Type(), offset);
+  return b.create<LLVM::GEPOp>(base.getType(), element, base, ArrayRef<LLVM::GEPArg>{wide});
+}
+
+Value Emitter::laneMask(Value live, int64_t lanes) {
+  Value count = b.create<arith::IndexCastOp>(b.getI32Type(), clamp(live, 0, lanes));
+  SmallVector<int32_t> numbers(lanes);
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    numbers[lane] = lane;
+  Value iota = b.create<arith::ConstantOp>(b.getI32VectorAttr(numbers));
+  return b.create<arith::CmpIOp>(arith::CmpIPredicate::slt, iota, splat(count, lanes));
+}
+
+// 16-bit floats travel through memory as integers: LLVM's masked bf16 accesses are not legal on every x86.
+static Type memoryType(Type element) {
+  return isa<BFloat16Type, Float16Type>(element) ? IntegerType::get(element.getContext(), 16) : element;
+}
+
+Value Emitter::load(Value pointer, Type element, int64_t lanes, Value mask) {
+  Type stored = memoryType(element);
+  auto type = vectorOf(stored, lanes);
+  unsigned alignment = bytesOf(element);
+  Value loaded;
+  if (mask) {
+    Value zeros = b.create<arith::ConstantOp>(type, b.getZeroAttr(type));
+    loaded = b.create<LLVM::MaskedLoadOp>(type, pointer, mask, zeros, alignment);
+  } else {
+    loaded = b.create<LLVM::LoadOp>(type, pointer, alignment);
+  }
+  return stored == element ? loaded : Value(b.create<arith::BitcastOp>(vectorOf(element, lanes), loaded));
+}
+
+void Emitter::store(Value pointer, Value vector, Value mask) {
+  Type element = cast<VectorType>(vector.getType()).getElementType();
+  Type stored = memoryType(element);
+  if (stored != element) vector = b.create<arith::BitcastOp>(withElement(vector.getType(), stored), vector);
+  unsigned alignment = bytesOf(element);
+  if (mask)
+    b.create<LLVM::MaskedStoreOp>(vector, pointer, mask, alignment);
+  else
+    b.create<LLVM::StoreOp>(vector, pointer, alignment);
+}
+
+Value Emitter::loadScalar(Value pointer, Type element, Value live) {
+  return b.create<vector::ExtractOp>(load(pointer, element, 1, splat(live, 1)), ArrayRef<int64_t>{0});
+}
+
+void Emitter::storeScalar(Value pointer, Value scalar, Value live) {
+  store(pointer, splat(scalar, 1), splat(live, 1));
+}
+
+Value Emitter::likeShape(Type element, Value shaped, int64_t constant) {
+  Type type = withElement(shaped.getType(), element);
+  Attribute scalar = b.getIntegerAttr(element, constant);
+  if (auto vector = dyn_cast<VectorType>(type))
+    return b.create<arith::ConstantOp>(DenseElementsAttr::get(vector, scalar));
+  return b.create<arith::ConstantOp>(cast<TypedAttr>(scalar));
+}
+
+Value Emitter::widen(Value x) {
+  Type wide = withElement(x.getType(), b.getF32Type());
+  if (!getElementTypeOrSelf(x).isBF16()) return b.create<arith::ExtFOp>(wide, x);
+  Type i16 = b.getI16Type(), i32 = b.getI32Type();
+  Value bits = b.create<arith::BitcastOp>(withElement(x.getType(), i16), x);
+  Value low = b.create<arith::ExtUIOp>(withElement(x.getType(), i32), bits);
+  return b.create<arith::BitcastOp>(wide, b.create<arith::ShLIOp>(low, likeShape(i32, low, 16)));
+}
+
+Value Emitter::narrow(Value x, Type element) {
+  Type narrowed = withElement(x.getType(), element);
+  if (!element.isBF16()) return b.create<arith::TruncFOp>(narrowed, x);
+  // high half of bits + 0x7fff + (lowest kept bit); a NaN gets a quiet payload instead.
+  Type i32 = b.getI32Type();
+  Value bits = b.create<arith::BitcastOp>(withElement(x.getType(), i32), x);
+  auto constant = [&](int64_t value) { return likeShape(i32, bits, value); };
+  Value odd = b.create<arith::AndIOp>(b.create<arith::ShRUIOp>(bits, constant(16)), constant(1));
+  Value rounded = b.create<arith::AddIOp>(bits, b.create<arith::AddIOp>(odd, constant(0x7fff)));
+  Value isNan = b.create<arith::CmpFOp>(arith::CmpFPredicate::UNO, x, x);
+  Value chosen = b.create<arith::SelectOp>(isNan, constant(0x7fc00000), rounded);
+  Value high = b.create<arith::ShRUIOp>(chosen, constant(16));
+  Value half = b.create<arith::TruncIOp>(withElement(x.getType(), b.getI16Type()), high);
+  return b.create<arith::BitcastOp>(narrowed, half);
+}
+
+} // namespace tilewright::cpu

@@ -1,0 +1,59 @@
+#include "compiler/cpu/function_lowering.h"
+#include "compiler/cpu/passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace tilewright::cpu {
+
+#define GEN_PASS_DEF_LOWERTOVECTOR
+#include "compiler/cpu/passes.h.inc"
+
+using namespace mlir;
+
+/// (max, sum) = (max_c x, Σ_c exp(x - max)): the row of a static tile is read twice from the first-level
+/// cache.
+static void expandMaxSumExp(tile::MaxSumExpOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  Value max = b.create<tile::ReduceOp>(tile::ReductionKind::max, op.getValue(), 1);
+  Value wide = b.create<tile::BroadcastOp>(op.getValue().getType(), max);
+  Value terms = b.create<math::ExpOp>(b.create<arith::SubFOp>(op.getValue(), wide));
+  Value sum = b.create<tile::ReduceOp>(tile::ReductionKind::sum, terms, 1);
+  op.replaceAllUsesWith(ValueRange{max, sum});
+  op.erase();
+}
+
+namespace {
+
+struct LowerToVectorPass : impl::LowerToVectorBase<LowerToVectorPass> {
+  using LowerToVectorBase::LowerToVectorBase;
+
+  void runOnOperation() override {
+    Machine machine;
+    machine.lanes = lanes;
+    machine.registers = registers;
+    machine.bf16Dot = bf16Dot;
+    machine.contractionStep = contractionStep;
+    getOperation().walk([](tile::MaxSumExpOp op) { expandMaxSumExp(op); });
+    for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      if (!kernel->hasAttr("tile.kernel")) continue;
+      if (failed(checkStatic(kernel)) || failed(FunctionLowering(kernel, machine).run()))
+        return signalPassFailure();
+    }
+  }
+
+  static LogicalResult checkStatic(func::FuncOp kernel) {
+    WalkResult result = kernel.walk([](Operation *op) -> WalkResult {
+      for (Value value : op->getResults())
+        if (auto type = tileType(value); type && !type.hasStaticShape())
+          return op->emitError("makes a long tile; lower-to-vector expects stream-rows to have run");
+      return WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
+  }
+};
+
+} // namespace
+
+} // namespace tilewright::cpu

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+
+#include "compiler/target.h"
+
+namespace tilewright::cpu {
+
+/// What the lowering needs to know of a processor.
+struct Machine {
+  int lanes = 4;        ///< fp32 numbers in a vector register
+  int registers = 16;   ///< vector registers
+  bool bf16Dot = false; ///< has vdpbf16ps: two bf16 products a lane, summed in fp32
+  int64_t contractionStep = 256;
+
+  /// The accumulators of a product's inner loop: microRows × microColumns fp32 numbers stay in registers. Two
+  /// vectors wide, so that one broadcast feeds two multiply-adds; 16 (or 8) accumulators cover their latency.
+  int microRows() const { return registers >= 32 ? 8 : 4; }
+  int microColumns() const { return 2 * lanes; }
+};
+
+Machine machineFor(const Target &target, int64_t contractionStep);
+
+} // namespace tilewright::cpu

@@ -1,0 +1,456 @@
+#include "compiler/cpu/nest.h"
+
+#include "compiler/cpu/nest_plan.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace tilewright::cpu {
+
+using namespace mlir;
+
+namespace {
+
+/// Where a row of a view starts, and how many elements of it there are from there on (none, when it lies
+/// outside).
+struct RowAccess {
+  Value pointer, live;
+};
+
+class NestEmitter {
+public:
+  NestEmitter(FunctionLowering &lowering, const NestPlan &plan)
+      : lowering(lowering), e(lowering.emitter()), b(e.b), plan(plan), lanes(e.machine.lanes) {}
+
+  void emit() {
+    allocateResults();
+    row = e.index(0);
+    if (plan.rows == 1) return emitRow();
+    auto loop = b.create<scf::ForOp>(e.index(0), liveRows(), e.index(1));
+    rowLoop = loop;
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    row = loop.getInductionVar();
+    emitRow();
+  }
+
+private:
+  // ---- what is emitted, in order ----
+
+  void allocateResults() {
+    for (const Sink &sink : plan.sinks) {
+      if (sink.kind == Sink::Kind::materialise) pending[sink.value] = lowering.allocate(tileType(sink.value));
+      auto reduce = dyn_cast_or_null<tile::ReduceOp>(sink.op);
+      if (!reduce || reduce.getAxis() != 0) continue;
+      TileBuffer sums = lowering.allocate(tileType(reduce.getResult()));
+      pending[reduce.getResult()] = sums;
+      overColumns(sums.columns, [&](Value column) {
+        Value neutral = neutralElement(reduce);
+        if (sums.columns == 1)
+          storeScalarTo(sums, e.index(0), neutral);
+        else
+          storeStripTo(sums, e.index(0), column, e.splat(neutral, lanes));
+      });
+    }
+  }
+
+  /// Rows past every view that the nest stores to need no work, unless something keeps or sums them.
+  Value liveRows() {
+    Value live;
+    for (const Sink &sink : plan.sinks) {
+      auto store = dyn_cast_or_null<tile::StoreOp>(sink.op);
+      auto reduce = dyn_cast_or_null<tile::ReduceOp>(sink.op);
+      if (reduce && reduce.getAxis() == 1) continue;
+      bool countsRows = store && tileType(sink.value).getDimSize(0) == plan.rows;
+      if (!countsRows) return e.index(plan.rows);
+      Value rows = e.sub(lowering.view(store.getView()).sizes[0], lowering.scalar(store.getOffsets()[0]));
+      live = live ? b.createOrFold<arith::MaxSIOp>(live, rows) : rows;
+    }
+    return live ? e.clamp(live, 0, plan.rows) : e.index(plan.rows);
+  }
+
+  void emitRow() {
+    int last = 0;
+    for (const Sink &sink : plan.sinks)
+      if (isWide(sink.value)) last = std::max(last, phaseOf(sink));
+    for (int phase = 0; phase <= last; ++phase)
+      emitPhase(phase, last);
+    for (const Sink &sink : plan.sinks)
+      if (!isWide(sink.value)) emitNarrowSink(sink);
+    for (auto &[value, buffer] : pending)
+      lowering.setBuffer(value, buffer);
+  }
+
+  void emitPhase(int phase, int last) {
+    SmallVector<const Sink *> sinks;
+    SmallVector<Value> initial;
+    for (const Sink &sink : plan.sinks) {
+      if (!isWide(sink.value) || (sink.kind == Sink::Kind::store ? last : phaseOf(sink)) != phase) continue;
+      sinks.push_back(&sink);
+      if (reducesColumns(sink))
+        initial.push_back(e.splat(neutralElement(cast<tile::ReduceOp>(sink.op)), lanes));
+    }
+    if (sinks.empty()) return;
+    auto loop = b.create<scf::ForOp>(e.index(0), e.index(plan.columns), e.index(lanes), initial);
+    columnLoop = loop;
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(loop.getBody());
+      emitStrip(sinks, loop);
+    }
+    columnLoop = nullptr;
+    unsigned number = 0;
+    for (const Sink *sink : sinks)
+      if (reducesColumns(*sink)) {
+        auto reduce = cast<tile::ReduceOp>(sink->op);
+        rowValues[reduce.getResult()] = reduceLanes(reduce, loop.getResult(number++));
+      }
+  }
+
+  void emitStrip(ArrayRef<const Sink *> sinks, scf::ForOp loop) {
+    column = loop.getInductionVar();
+    stripValues.clear();
+    partMask = plan.columns % lanes == 0 ? Value() : e.laneMask(e.sub(e.index(plan.columns), column), lanes);
+    SmallVector<Value> values, next;
+    for (const Sink *sink : sinks)
+      values.push_back(strip(sink->value));
+    for (auto [sink, value] : llvm::zip(sinks, values)) {
+      if (sink->kind == Sink::Kind::store) {
+        storeStrip(*sink, value);
+      } else if (sink->kind == Sink::Kind::materialise) {
+        storeStripTo(pending[sink->value], row, column, value);
+      } else {
+        auto reduce = cast<tile::ReduceOp>(sink->op);
+        Value live = partMask
+                         ? b.create<arith::SelectOp>(partMask, value, e.splat(neutralElement(reduce), lanes))
+                         : value;
+        if (reduce.getAxis() == 1)
+          next.push_back(combine(reduce, loop.getRegionIterArg(next.size()), live));
+        else
+          addToColumns(reduce, live);
+      }
+    }
+    if (!next.empty()) b.create<scf::YieldOp>(next);
+  }
+
+  void addToColumns(tile::ReduceOp reduce, Value value) {
+    const TileBuffer &sums = pending[reduce.getResult()];
+    Value old = loadStripFrom(sums, e.index(0), column);
+    storeStripTo(sums, e.index(0), column, combine(reduce, old, value));
+  }
+
+  /// A sink of a column: one number a row.
+  void emitNarrowSink(const Sink &sink) {
+    Value value = scalar(sink.value);
+    if (sink.kind == Sink::Kind::store) return storeElement(sink.op, value);
+    if (sink.kind == Sink::Kind::materialise) return storeScalarTo(pending[sink.value], row, value);
+    auto reduce = cast<tile::ReduceOp>(sink.op);
+    if (reduce.getAxis() == 1) {
+      rowValues[reduce.getResult()] = value;
+      return;
+    }
+    const TileBuffer &sum = pending[reduce.getResult()];
+    storeScalarTo(sum, e.index(0), combine(reduce, loadScalarFrom(sum, e.index(0)), value));
+  }
+
+  // ---- order ----
+
+  bool isWide(Value value) const { return tileType(value).getDimSize(1) > 1; }
+  static bool reducesColumns(const Sink &sink) {
+    return sink.kind == Sink::Kind::reduce && cast<tile::ReduceOp>(sink.op).getAxis() == 1;
+  }
+
+  int phaseOf(const Sink &sink) {
+    int phase = phaseOf(sink.value);
+    if (sink.op)
+      for (Value operand : sink.op->getOperands())
+        if (tileType(operand)) phase = std::max(phase, phaseOf(operand));
+    return phase;
+  }
+
+  /// One more than the phase of the last reduction along the row that the value depends on.
+  int phaseOf(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || lowering.buffer(value)) return 0;
+    if (auto found = phases.find(value); found != phases.end()) return found->second;
+    int phase = 0;
+    for (Value operand : op->getOperands())
+      if (tileType(operand)) phase = std::max(phase, phaseOf(operand));
+    if (isa<tile::ReduceOp>(op) && isWide(op->getOperand(0))) ++phase;
+    return phases[value] = phase;
+  }
+
+  // ---- evaluation ----
+
+  /// The value's elements in the strip at hand, one vector.
+  Value strip(Value value) {
+    if (!isWide(value)) return e.splat(scalar(value), lanes);
+    if (Value known = stripValues.lookup(value)) return known;
+    return stripValues[value] = makeStrip(value);
+  }
+
+  Value makeStrip(Value value) {
+    if (const TileBuffer *buffer = lowering.buffer(value))
+      return loadStripFrom(*buffer, rowOf(value), column);
+    Operation *op = value.getDefiningOp();
+    if (auto constant = dyn_cast<arith::ConstantOp>(op)) return e.splat(scalarConstant(constant), lanes);
+    if (auto iota = dyn_cast<tile::IotaOp>(op)) {
+      SmallVector<int32_t> numbers(lanes);
+      for (int64_t lane = 0; lane < lanes; ++lane)
+        numbers[lane] = lane;
+      Value first = e.add(lowering.scalar(iota.getBegin()), column);
+      Value start = b.create<arith::IndexCastOp>(b.getI32Type(), first);
+      Value steps = b.create<arith::ConstantOp>(b.getI32VectorAttr(numbers));
+      return b.create<arith::AddIOp>(e.splat(start, lanes), steps);
+    }
+    if (auto broadcast = dyn_cast<tile::BroadcastOp>(op)) return strip(broadcast.getValue());
+    if (isa<tile::LoadOp, tile::LoadRowsOp>(op)) {
+      RowAccess access = rowAccess(op);
+      Type element = tileType(value).getElementType();
+      return e.load(e.address(access.pointer, column, element), element, lanes, stripMask(access));
+    }
+    return cloneOn(
+        op, [&](Value operand) { return strip(operand); }, true);
+  }
+
+  /// The value's element in the row at hand.
+  Value scalar(Value value) {
+    if (Value known = rowValues.lookup(value)) return known;
+    OpBuilder::InsertionGuard guard(b);
+    if (columnLoop) b.setInsertionPoint(columnLoop);
+    return rowValues[value] = makeScalar(value);
+  }
+
+  Value makeScalar(Value value) {
+    if (const TileBuffer *buffer = lowering.buffer(value)) return loadScalarFrom(*buffer, rowOf(value));
+    Operation *op = value.getDefiningOp();
+    if (auto constant = dyn_cast<arith::ConstantOp>(op)) return scalarConstant(constant);
+    if (auto splat = dyn_cast<tile::SplatOp>(op)) {
+      Value from = lowering.scalar(splat.getScalar());
+      Type element = tileType(value).getElementType();
+      return from.getType().isIndex() ? Value(b.create<arith::IndexCastOp>(element, from)) : from;
+    }
+    if (auto iota = dyn_cast<tile::IotaOp>(op))
+      return b.create<arith::IndexCastOp>(b.getI32Type(),
+                                          e.add(lowering.scalar(iota.getBegin()), rowOf(value)));
+    if (auto broadcast = dyn_cast<tile::BroadcastOp>(op)) return scalar(broadcast.getValue());
+    if (auto reduce = dyn_cast<tile::ReduceOp>(op)) // of a column along its only element
+      return scalar(reduce.getValue());
+    if (isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadElementsOp>(op)) {
+      RowAccess access = rowAccess(op);
+      return e.loadScalar(access.pointer, tileType(value).getElementType(), e.less(e.index(0), access.live));
+    }
+    return cloneOn(
+        op, [&](Value operand) { return scalar(operand); }, false);
+  }
+
+  /// The row of a value that the row at hand stands for: tiles of one row serve every row of the nest.
+  Value rowOf(Value value) { return tileType(value).getDimSize(0) == 1 ? e.index(0) : row; }
+
+  Value scalarConstant(arith::ConstantOp constant) {
+    auto elements = cast<DenseElementsAttr>(constant.getValue());
+    return b.create<arith::ConstantOp>(cast<TypedAttr>(elements.getSplatValue<Attribute>()));
+  }
+
+  /// An arith or math op with other operands; 16-bit floats are converted by hand.
+  Value cloneOn(Operation *op, llvm::function_ref<Value(Value)> evaluate, bool vector) {
+    Type element = tileType(op->getResult(0)).getElementType();
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(tileType(operand) ? evaluate(operand) : lowering.scalar(operand));
+    if (isa<arith::ExtFOp>(op)) return e.widen(operands[0]);
+    if (isa<arith::TruncFOp>(op)) return e.narrow(operands[0], element);
+    Type type = vector ? Type(e.vectorOf(element, lanes)) : element;
+    OperationState state(e.b.getLoc(), op->getName());
+    state.addOperands(operands);
+    state.addTypes(type);
+    state.addAttributes(op->getAttrDictionary().getValue());
+    return b.create(state)->getResult(0);
+  }
+
+  // ---- memory ----
+
+  /// The access of a load or store in the row at hand; the first element is the tile's first column.
+  RowAccess rowAccess(Operation *op) {
+    if (auto found = accesses.find(op); found != accesses.end()) return found->second;
+    OpBuilder::InsertionGuard guard(b);
+    if (columnLoop) b.setInsertionPoint(columnLoop);
+    return accesses[op] = makeRowAccess(op);
+  }
+
+  RowAccess makeRowAccess(Operation *op) {
+    auto number = [&](Value index) -> Value {
+      return b.create<arith::IndexCastOp>(b.getIndexType(), scalar(index));
+    };
+    if (auto load = dyn_cast<tile::LoadOp>(op))
+      return blockAccess(load.getView(), load.getOffsets(), tileType(load.getResult()));
+    if (auto store = dyn_cast<tile::StoreOp>(op))
+      return blockAccess(store.getView(), store.getOffsets(), tileType(store.getValue()));
+    if (auto add = dyn_cast<tile::ReduceAddOp>(op))
+      return blockAccess(add.getView(), add.getOffsets(), tileType(add.getValue()));
+    if (auto load = dyn_cast<tile::LoadRowsOp>(op))
+      return access(lowering.view(load.getView()), number(load.getRows()), optional(load.getColumn()));
+    if (auto store = dyn_cast<tile::StoreRowsOp>(op))
+      return access(lowering.view(store.getView()), number(store.getRows()), optional(store.getColumn()));
+    auto load = cast<tile::LoadElementsOp>(op);
+    return access(lowering.view(load.getView()), e.add(lowering.scalar(load.getRow()), row),
+                  number(load.getColumns()));
+  }
+
+  Value optional(Value value) { return value ? lowering.scalar(value) : Value(); }
+
+  RowAccess blockAccess(Value viewValue, ValueRange offsets, RankedTensorType type) {
+    const MemoryView &view = lowering.view(viewValue);
+    Value first = lowering.scalar(offsets[0]);
+    Value here = type.getDimSize(0) == 1 ? first : e.add(first, row);
+    if (view.sizes.size() == 2) return access(view, here, lowering.scalar(offsets[1]));
+    // A vector along a row of tiles is one row of memory; along a column, each element is a row of its own.
+    if (type.getDimSize(1) > 1)
+      return {e.address(view.pointer, first, view.element), e.sub(view.sizes[0], first)};
+    return access(view, here, {});
+  }
+
+  /// `column` is null for a vector, whose rows are its elements.
+  RowAccess access(const MemoryView &view, Value at, Value firstColumn) {
+    Value inside = b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, at, view.sizes[0]);
+    Value offset = at, live = e.index(1);
+    if (firstColumn) {
+      offset = e.add(e.mul(at, view.rowStride), firstColumn);
+      Value exists = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, firstColumn, e.index(0));
+      inside = e.both(inside, exists);
+      live = e.sub(view.sizes[1], firstColumn);
+    }
+    return {e.address(view.pointer, offset, view.element),
+            b.create<arith::SelectOp>(inside, live, e.index(0))};
+  }
+
+  Value stripMask(const RowAccess &access) {
+    Value mask = e.laneMask(e.sub(access.live, column), lanes);
+    return partMask ? e.both(mask, partMask) : mask;
+  }
+
+  void storeStrip(const Sink &sink, Value value) {
+    RowAccess access = rowAccess(sink.op);
+    Value pointer = e.address(access.pointer, column, tileType(sink.value).getElementType());
+    Value mask = stripMask(access);
+    if (isa<tile::ReduceAddOp>(sink.op))
+      value = addUp(e.load(pointer, getElementTypeOrSelf(value), lanes, mask), value);
+    e.store(pointer, value, mask);
+  }
+
+  void storeElement(Operation *op, Value value) {
+    RowAccess access = rowAccess(op);
+    Value live = e.less(e.index(0), access.live);
+    if (isa<tile::ReduceAddOp>(op)) value = addUp(e.loadScalar(access.pointer, value.getType(), live), value);
+    e.storeScalar(access.pointer, value, live);
+  }
+
+  Value placeIn(const TileBuffer &buffer, Value atRow, Value atColumn) {
+    Value inRow = buffer.rows == 1 ? e.index(0) : atRow;
+    return e.address(buffer.pointer, e.add(e.mul(inRow, e.index(buffer.stride)), atColumn),
+                     storedType(buffer.element));
+  }
+
+  Value fromStored(Value loaded, Type element) {
+    if (!element.isInteger(1)) return loaded;
+    return b.create<arith::TruncIOp>(withElement(loaded.getType(), element), loaded);
+  }
+  Value toStored(Value value) {
+    Type element = getElementTypeOrSelf(value);
+    if (!element.isInteger(1)) return value;
+    return b.create<arith::ExtUIOp>(withElement(value.getType(), storedType(element)), value);
+  }
+
+  Value loadStripFrom(const TileBuffer &buffer, Value atRow, Value atColumn) {
+    Value loaded = e.load(placeIn(buffer, atRow, atColumn), storedType(buffer.element), lanes);
+    return fromStored(loaded, buffer.element);
+  }
+  void storeStripTo(const TileBuffer &buffer, Value atRow, Value atColumn, Value value) {
+    e.store(placeIn(buffer, atRow, atColumn), toStored(value));
+  }
+  Value loadScalarFrom(const TileBuffer &buffer, Value atRow) {
+    Value loaded = e.load(placeIn(buffer, atRow, e.index(0)), storedType(buffer.element), 1);
+    return fromStored(b.create<vector::ExtractOp>(loaded, ArrayRef<int64_t>{0}), buffer.element);
+  }
+  void storeScalarTo(const TileBuffer &buffer, Value atRow, Value value) {
+    e.store(placeIn(buffer, atRow, e.index(0)), e.splat(toStored(value), 1));
+  }
+
+  void overColumns(int64_t columns, llvm::function_ref<void(Value)> body) {
+    auto loop = b.create<scf::ForOp>(e.index(0), e.index(columns), e.index(lanes));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    body(loop.getInductionVar());
+  }
+
+  // ---- reductions ----
+
+  Value addUp(Value a, Value c) {
+    if (isa<FloatType>(getElementTypeOrSelf(a))) return b.create<arith::AddFOp>(a, c);
+    return b.create<arith::AddIOp>(a, c);
+  }
+
+  static arith::AtomicRMWKind kindOf(tile::ReduceOp reduce) {
+    bool isFloat = isa<FloatType>(tileType(reduce.getValue()).getElementType());
+    switch (reduce.getKind()) {
+    case tile::ReductionKind::sum:
+      return isFloat ? arith::AtomicRMWKind::addf : arith::AtomicRMWKind::addi;
+    case tile::ReductionKind::max:
+      return isFloat ? arith::AtomicRMWKind::maximumf : arith::AtomicRMWKind::maxs;
+    case tile::ReductionKind::min:
+      return isFloat ? arith::AtomicRMWKind::minimumf : arith::AtomicRMWKind::mins;
+    }
+    llvm_unreachable("every kind has a case");
+  }
+
+  Value neutralElement(tile::ReduceOp reduce) {
+    Type element = tileType(reduce.getValue()).getElementType();
+    return arith::getIdentityValue(kindOf(reduce), element, b, b.getLoc());
+  }
+
+  Value combine(tile::ReduceOp reduce, Value a, Value c) {
+    return arith::getReductionOp(kindOf(reduce), b, b.getLoc(), a, c);
+  }
+
+  /// A tree over the lanes, the same in every run.
+  Value reduceLanes(tile::ReduceOp reduce, Value vector) {
+    for (int64_t half = lanes / 2; half >= 1; half /= 2) {
+      SmallVector<int64_t> low, high;
+      for (int64_t i = 0; i < half; ++i) {
+        low.push_back(i);
+        high.push_back(half + i);
+      }
+      Value a = b.create<vector::ShuffleOp>(vector, vector, low);
+      Value c = b.create<vector::ShuffleOp>(vector, vector, high);
+      vector = combine(reduce, a, c);
+    }
+    return b.create<vector::ExtractOp>(vector, ArrayRef<int64_t>{0});
+  }
+
+  FunctionLowering &lowering;
+  Emitter &e;
+  ImplicitLocOpBuilder &b;
+  const NestPlan &plan;
+  int64_t lanes;
+  Operation *rowLoop = nullptr, *columnLoop = nullptr;
+  Value row, column, partMask;
+  llvm::MapVector<Value, TileBuffer> pending; ///< what becomes a buffer when the nest is done
+  DenseMap<Value, Value> stripValues, rowValues;
+  DenseMap<Value, int> phases;
+  DenseMap<Operation *, RowAccess> accesses;
+};
+
+} // namespace
+
+void emitCluster(FunctionLowering &lowering, ArrayRef<Operation *> cluster) {
+  for (const NestPlan &plan : planNests(lowering, cluster))
+    NestEmitter(lowering, plan).emit();
+}
+
+void emitMaterialised(FunctionLowering &lowering, Value value) {
+  auto type = tileType(value);
+  NestPlan plan{type.getDimSize(0), type.getDimSize(1), {{Sink::Kind::materialise, nullptr, value}}};
+  NestEmitter(lowering, plan).emit();
+}
+
+} // namespace tilewright::cpu
