@@ -15,6 +15,7 @@ namespace tilewright {
 StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const CompileOptions &options);
 
 /// What `compile` makes on the way: the IR after a stage, as text.
+/// `lowered` is where a target's lowering starts, `llvm` LLVM's own IR after its optimiser.
 enum class Stage { tile, lowered, llvm, assembly };
 StatusOr<std::string> emit(const Kernel &kernel, const Target &target, const CompileOptions &options,
                            Stage stage);

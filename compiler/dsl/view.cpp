@@ -1,5 +1,6 @@
 // Ranges and what is read from views.
 
+#include "compiler/dialect/kernel_signature.h"
 #include "compiler/dsl/access.h"
 
 using namespace mlir;
@@ -36,11 +37,7 @@ int View::rank() const { return valid() ? int(builder()->impl().viewType(*this).
 
 ElementType View::element() const {
   if (!valid()) return ElementType::f32;
-  Type element = builder()->impl().viewType(*this).getElement();
-  if (element.isBF16()) return ElementType::bf16;
-  if (element.isF16()) return ElementType::f16;
-  if (element.isInteger(32)) return ElementType::i32;
-  return element.isInteger(64) ? ElementType::i64 : ElementType::f32;
+  return tile::elementType(builder()->impl().viewType(*this).getElement());
 }
 
 static bool isAxisOf(Impl &impl, const View &view, int axis, const char *operation) {

@@ -1,0 +1,118 @@
+#include "compiler/compile.h"
+
+#include <chrono>
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+#include "compiler/base/env.h"
+#include "compiler/base/hash.h"
+#include "compiler/cpu/emit_object.h"
+#include "compiler/dialect/kernel_signature.h"
+#include "compiler/dsl/build.h"
+#include "compiler/dump.h"
+#include "compiler/pipeline.h"
+
+using namespace mlir;
+
+namespace tilewright {
+namespace {
+
+// One kernel on its way through the stages. The context outlives the module.
+struct Compilation {
+  std::unique_ptr<MLIRContext> context;
+  OwningOpRef<ModuleOp> module;
+  Dump dump;
+};
+
+StatusOr<Compilation> begin(const Kernel &kernel) {
+  TW_ASSIGN_OR_RETURN(Environment environment, readEnvironment());
+  auto context = std::make_unique<MLIRContext>(MLIRContext::Threading::DISABLED);
+  TW_ASSIGN_OR_RETURN(OwningOpRef<ModuleOp> module, buildKernel(kernel, *context));
+  std::string tile = irText(*module);
+  Dump dump(environment, kernel.name, sha256(tile));
+  if (dump.wants(Stage::tile)) dump.write(Stage::tile, tile);
+  return Compilation{std::move(context), std::move(module), std::move(dump)};
+}
+
+Status lowerTiles(Compilation &compilation) {
+  TW_RETURN_IF_ERROR(compilation.dump.runPasses(*compilation.module, addTilePasses));
+  if (compilation.dump.wants(Stage::lowered))
+    compilation.dump.write(Stage::lowered, irText(*compilation.module));
+  return {};
+}
+
+Status lowerToLlvm(Compilation &compilation, const Target &target, const CompileOptions &options) {
+  if (target.kind != TargetKind::cpu)
+    return userError("expected a target that code can be generated for, cpu, found '" + target.str() + "'");
+  return compilation.dump.runPasses(*compilation.module,
+                                    [&](OpPassManager &passes) { addCpuPasses(passes, target, options); });
+}
+
+StatusOr<std::string> textOf(Stage stage, ModuleOp module, const Target &target,
+                             const CompileOptions &options) {
+  cpu::Output output = stage == Stage::llvm ? cpu::Output::llvmIr : cpu::Output::assembly;
+  return cpu::emitObject(module, target, options.optLevel, output);
+}
+
+Status dumpCode(const Compilation &compilation, const Target &target, const CompileOptions &options) {
+  for (Stage stage : {Stage::llvm, Stage::assembly})
+    if (compilation.dump.wants(stage)) {
+      TW_ASSIGN_OR_RETURN(std::string text, textOf(stage, *compilation.module, target, options));
+      compilation.dump.write(stage, text);
+    }
+  return {};
+}
+
+// Everything but the code.
+Artifact describeKernel(const Kernel &kernel, const Target &target, ModuleOp tiles) {
+  Artifact artifact;
+  artifact.kernel = kernel.name;
+  artifact.target = target.str();
+  auto function = llvm::cast<FunctionOpInterface>(tiles.lookupSymbol(kernel.name));
+  artifact.parameters = tile::parametersOf(function);
+  artifact.grid = tile::gridOf(function);
+  return artifact;
+}
+
+int64_t scratchBytes(const Kernel &kernel, ModuleOp lowered) {
+  auto bytes = lowered.lookupSymbol(kernel.name)->getAttrOfType<IntegerAttr>("scratch_bytes");
+  return bytes ? bytes.getInt() : 0;
+}
+
+} // namespace
+
+StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const CompileOptions &options) {
+  auto start = std::chrono::steady_clock::now();
+  TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel));
+  Artifact artifact = describeKernel(kernel, target, *compilation.module);
+  TW_RETURN_IF_ERROR(lowerTiles(compilation));
+  TW_RETURN_IF_ERROR(lowerToLlvm(compilation, target, options));
+  artifact.scratchBytes = scratchBytes(kernel, *compilation.module);
+  TW_RETURN_IF_ERROR(dumpCode(compilation, target, options));
+  TW_ASSIGN_OR_RETURN(artifact.binary,
+                      cpu::emitObject(*compilation.module, target, options.optLevel, cpu::Output::object));
+  std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+  artifact.compileMilliseconds = elapsed.count();
+  return artifact;
+}
+
+StatusOr<std::string> emit(const Kernel &kernel, const Target &target, const CompileOptions &options,
+                           Stage stage) {
+  TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel));
+  if (stage == Stage::tile) return irText(*compilation.module);
+  TW_RETURN_IF_ERROR(lowerTiles(compilation));
+  if (stage == Stage::lowered) return irText(*compilation.module);
+  TW_RETURN_IF_ERROR(lowerToLlvm(compilation, target, options));
+  return textOf(stage, *compilation.module, target, options);
+}
+
+StatusOr<std::string> fingerprint(const Kernel &kernel) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  TW_ASSIGN_OR_RETURN(OwningOpRef<ModuleOp> module, buildKernel(kernel, context));
+  return sha256(irText(*module));
+}
+
+} // namespace tilewright

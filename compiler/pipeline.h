@@ -1,0 +1,19 @@
+#pragma once
+
+#include "compiler/options.h"
+#include "compiler/target.h"
+
+namespace mlir {
+class OpPassManager;
+}
+
+namespace tilewright {
+
+/// From what the DSL builds to what a target's lowering starts from: static tiles and nothing a target need
+/// not know.
+void addTilePasses(mlir::OpPassManager &passes);
+
+/// From there to the LLVM dialect.
+void addCpuPasses(mlir::OpPassManager &passes, const Target &target, const CompileOptions &options);
+
+} // namespace tilewright
