@@ -14,6 +14,7 @@
 
 #include "compiler/cpu/passes.h"
 #include "compiler/dialect/tile_ops.h"
+#include "compiler/passes/passes.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry dialects;
@@ -21,6 +22,7 @@ int main(int argc, char **argv) {
                   mlir::func::FuncDialect, mlir::LLVM::LLVMDialect, mlir::math::MathDialect,
                   mlir::scf::SCFDialect, mlir::tensor::TensorDialect, mlir::vector::VectorDialect>();
   mlir::registerTransformsPasses();
+  tilewright::registerTilePasses();
   tilewright::cpu::registerCpuPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Tilewright's passes\n", dialects));
 }

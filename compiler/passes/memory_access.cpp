@@ -1,0 +1,56 @@
+#include "compiler/passes/memory_access.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace tilewright {
+
+namespace {
+
+Value parameterOf(Value view) {
+  while (auto narrow = view.getDefiningOp<tile::NarrowOp>())
+    view = narrow.getView();
+  return view;
+}
+
+Value columnOf(Operation *op) {
+  return TypeSwitch<Operation *, Value>(op)
+      .Case<tile::LoadOp, tile::StoreOp, tile::ReduceAddOp>(
+          [](auto block) { return block.getOffsets().back(); })
+      .Case<tile::LoadRowsOp, tile::StoreRowsOp>([](auto rows) { return rows.getColumn(); })
+      .Default([](Operation *) { return Value(); });
+}
+
+bool touchesLongTile(Operation *op) {
+  auto isLong = [](Type type) { return isa<RankedTensorType>(type) && tile::isLong(type); };
+  return llvm::any_of(op->getOperandTypes(), isLong) || llvm::any_of(op->getResultTypes(), isLong);
+}
+
+void addAccesses(Operation *op, SmallVector<MemoryAccess> &accesses) {
+  if (isMemoryEffectFree(op) || op->hasTrait<OpTrait::HasRecursiveMemoryEffects>()) return;
+  bool writes = !hasSingleEffect<MemoryEffects::Read>(op);
+  Value column = touchesLongTile(op) ? columnOf(op) : Value();
+  size_t before = accesses.size();
+  for (Value operand : op->getOperands())
+    if (isa<tile::ViewType>(operand.getType())) accesses.push_back({parameterOf(operand), writes, column});
+  if (accesses.size() == before) accesses.push_back({Value(), writes, Value()});
+}
+
+} // namespace
+
+SmallVector<MemoryAccess> memoryAccesses(Operation *op) {
+  SmallVector<MemoryAccess> accesses;
+  op->walk([&](Operation *inner) { addAccesses(inner, accesses); });
+  return accesses;
+}
+
+Operation *writerBetween(Operation *load, Block::iterator begin, Block::iterator end) {
+  SmallVector<MemoryAccess> reads = memoryAccesses(load);
+  for (Operation &op : llvm::make_range(begin, end))
+    for (const MemoryAccess &access : memoryAccesses(&op))
+      if (llvm::any_of(reads, [&](const MemoryAccess &read) { return conflict(read, access); })) return &op;
+  return nullptr;
+}
+
+} // namespace tilewright

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "compiler/dialect/tile_ops.h"
+
+namespace tilewright {
+
+/// One view that an operation, or something in its regions, reads or writes. Views of different parameters
+/// share no memory; those narrowed from one parameter do.
+struct MemoryAccess {
+  mlir::Value parameter; ///< null: anything
+  bool writes = false;
+  mlir::Value column; ///< where a long tile begins in its row; null for all else
+};
+
+llvm::SmallVector<MemoryAccess> memoryAccesses(mlir::Operation *op);
+
+/// Whether the order of two accesses matters.
+inline bool conflict(const MemoryAccess &a, const MemoryAccess &b) {
+  return (a.writes || b.writes) && (!a.parameter || !b.parameter || a.parameter == b.parameter);
+}
+
+/// The first of the operations from `begin` to `end` that may write what `load` reads; null if none does.
+mlir::Operation *writerBetween(mlir::Operation *load, mlir::Block::iterator begin, mlir::Block::iterator end);
+
+} // namespace tilewright

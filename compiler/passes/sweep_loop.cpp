@@ -1,0 +1,232 @@
+#include "compiler/passes/sweep_loop.h"
+
+#include "compiler/passes/sweep_schedule.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using tilewright::tile::ReductionKind;
+
+namespace tilewright {
+
+namespace {
+
+/// What a reduction gives over no element.
+TypedAttr neutral(OpBuilder &b, ReductionKind kind, Type element) {
+  bool lowest = kind == ReductionKind::max;
+  if (auto type = dyn_cast<FloatType>(element)) {
+    if (kind == ReductionKind::sum) return b.getFloatAttr(type, 0);
+    return b.getFloatAttr(type, APFloat::getInf(type.getFloatSemantics(), lowest));
+  }
+  unsigned bits = element.getIntOrFloatBitWidth();
+  if (kind == ReductionKind::sum) return b.getIntegerAttr(element, 0);
+  return b.getIntegerAttr(element, lowest ? APInt::getSignedMinValue(bits) : APInt::getSignedMaxValue(bits));
+}
+
+Value combine(TileBuilder &b, ReductionKind kind, Value x, Value y) {
+  bool isFloat = isa<FloatType>(tile::elementOf(x.getType()));
+  switch (kind) {
+  case ReductionKind::sum:
+    return isFloat ? b.create<arith::AddFOp>(x, y).getResult() : b.create<arith::AddIOp>(x, y);
+  case ReductionKind::max:
+    return isFloat ? b.create<arith::MaximumFOp>(x, y).getResult() : b.create<arith::MaxSIOp>(x, y);
+  case ReductionKind::min:
+    return isFloat ? b.create<arith::MinimumFOp>(x, y).getResult() : b.create<arith::MinSIOp>(x, y);
+  }
+  llvm_unreachable("all kinds are above");
+}
+
+/// What stands for m when it is subtracted: x - m must be -∞, not NaN, where both are -∞.
+Value finiteOrZero(TileBuilder &b, Value m) {
+  Type f32 = b.getF32Type();
+  Value lowest = b.full(m, neutral(b, ReductionKind::max, f32));
+  Value isLowest = b.create<arith::CmpFOp>(arith::CmpFPredicate::OEQ, m, lowest);
+  return b.create<arith::SelectOp>(isLowest, b.full(m, f32, 0), m);
+}
+
+/// Σ exp(x - m) of each row
+Value sumOfExponentials(TileBuilder &b, Value x, Value m) {
+  Value shifted = b.create<arith::SubFOp>(x, b.spread(m, x));
+  return b.reduce(ReductionKind::sum, b.create<math::ExpOp>(shifted));
+}
+
+/// m' = max(m, max x),  s' = s·exp(m - m') + Σ exp(x - m')
+SmallVector<Value> combineMaxSumExp(TileBuilder &b, Value m, Value s, Value x) {
+  Value newMax = combine(b, ReductionKind::max, m, b.reduce(ReductionKind::max, x));
+  Value shift = finiteOrZero(b, newMax);
+  Value scale = b.create<math::ExpOp>(b.create<arith::SubFOp>(m, shift));
+  Value scaled = b.create<arith::MulFOp>(s, scale);
+  return {newMax, b.create<arith::AddFOp>(scaled, sumOfExponentials(b, x, shift))};
+}
+
+/// Carried values of a reduction before the first block.
+SmallVector<Value> initialValues(TileBuilder &b, Operation *op) {
+  Value like = op->getResult(0);
+  Type element = tile::elementOf(like.getType());
+  if (auto reduce = dyn_cast<tile::ReduceOp>(op))
+    return {b.full(like, neutral(b, reduce.getKind(), element))};
+  return {b.full(like, neutral(b, ReductionKind::max, element)),
+          b.full(like, neutral(b, ReductionKind::sum, element))};
+}
+
+bool isMultipleOf(Value width, int64_t block) {
+  APInt value;
+  return matchPattern(width, m_ConstantInt(&value)) && value.getSExtValue() % block == 0;
+}
+
+/// The same memory, cut off where a row that begins at column `first` ends.
+Value cutView(TileBuilder &b, Value view, Value first, Value width) {
+  int64_t axis = cast<tile::ViewType>(view.getType()).getRank() - 1;
+  auto dim = width.getDefiningOp<tile::DimOp>();
+  if (dim && dim.getView() == view && static_cast<int64_t>(dim.getAxis()) == axis && isZero(first))
+    return view;
+  Value end = isZero(first) ? width : b.create<arith::AddIOp>(first, width);
+  return b.create<tile::NarrowOp>(view, axis, end);
+}
+
+bool isReduction(Operation *op) {
+  return op->getNumResults() > 0 && llvm::none_of(op->getResultTypes(), isLongTile);
+}
+
+/// One iteration of a sweep's loop while it is made.
+class SweepBody {
+public:
+  SweepBody(TileBuilder &b, Value width, int64_t block, Value column)
+      : b_(b), width_(width), block_(block), column_(column) {}
+
+  /// The reduction's values after this block.
+  SmallVector<Value> reduce(Operation *op, ValueRange carried) {
+    auto plain = dyn_cast<tile::ReduceOp>(op);
+    ReductionKind kind = plain ? plain.getKind() : ReductionKind::max;
+    Value x = insideRow(values_.lookup(op->getOperand(0)), kind);
+    if (plain) return {combine(b_, kind, carried[0], b_.reduce(kind, x))};
+    return combineMaxSumExp(b_, carried[0], carried[1], x);
+  }
+
+  /// The same operation on this block. `cutView`, for one that writes, ends where the row does.
+  void clone(Operation *op, Value cutView) {
+    Operation *block = op->clone(values_);
+    for (Value result : block->getResults())
+      result.setType(blockType(tile::tileType(result)));
+    moveToBlock(block, cutView);
+    b_.insert(block);
+  }
+
+private:
+  RankedTensorType blockType(RankedTensorType longType) {
+    return RankedTensorType::get({longType.getDimSize(0), block_}, longType.getElementType());
+  }
+
+  Value shifted(Value column) { return b_.createOrFold<arith::AddIOp>(column_, column); }
+
+  void shiftLast(MutableOperandRange offsets) {
+    MutableOperandRange column = offsets.slice(offsets.size() - 1, 1);
+    column.assign(shifted(column[0].get()));
+  }
+
+  void moveToBlock(Operation *op, Value cutView) {
+    llvm::TypeSwitch<Operation *>(op)
+        .Case([&](tile::LoadOp load) {
+          load.getSizeMutable().clear();
+          shiftLast(load.getOffsetsMutable());
+        })
+        .Case([&](tile::LoadRowsOp load) {
+          load.getSizeMutable().clear();
+          shiftLast(load.getColumnMutable());
+        })
+        .Case([&](tile::IotaOp iota) {
+          iota.getSizeMutable().clear();
+          iota.getBeginMutable().assign(shifted(iota.getBegin()));
+        })
+        .Case([&](tile::BroadcastOp broadcast) { broadcast.getSizeMutable().clear(); })
+        .Case<tile::StoreOp, tile::ReduceAddOp>([&](auto store) {
+          store.getViewMutable().assign(cutView);
+          shiftLast(store.getOffsetsMutable());
+        })
+        .Case([&](tile::StoreRowsOp store) {
+          store.getViewMutable().assign(cutView);
+          shiftLast(store.getColumnMutable());
+        });
+  }
+
+  /// x where the column lies inside the row, elsewhere what does not count.
+  Value insideRow(Value x, ReductionKind kind) {
+    if (isMultipleOf(width_, block_)) return x;
+    Value other = b_.full(x, neutral(b_, kind, tile::elementOf(x.getType())));
+    return b_.create<arith::SelectOp>(b_.spread(columnInside(), x), x, other);
+  }
+
+  /// Which columns of the block lie inside the row, 1×C.
+  Value columnInside() {
+    if (columnInside_) return columnInside_;
+    // What is left of a row may not fit in 32 bits; what is left of a block does.
+    Value all = b_.create<arith::SubIOp>(width_, column_);
+    Value left = b_.create<arith::MinSIOp>(all, b_.index(block_));
+    auto type = RankedTensorType::get({1, block_}, b_.getI32Type());
+    Value position = b_.create<tile::IotaOp>(type, b_.index(0), 1, Value());
+    Value limit = b_.spread(b_.splat(left), position);
+    return columnInside_ = b_.create<arith::CmpIOp>(arith::CmpIPredicate::slt, position, limit);
+  }
+
+  TileBuilder &b_;
+  Value width_;
+  int64_t block_;
+  Value column_;
+  IRMapping values_;
+  Value columnInside_;
+};
+
+/// The view each write of the sweep goes to, cut off at the end of the row.
+llvm::DenseMap<Operation *, Value> cutViews(TileBuilder &b, ArrayRef<Operation *> ops, Value width) {
+  llvm::DenseMap<Operation *, Value> views;
+  for (Operation *op : ops)
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<tile::StoreOp, tile::ReduceAddOp>(
+            [&](auto store) { views[op] = cutView(b, store.getView(), store.getOffsets().back(), width); })
+        .Case([&](tile::StoreRowsOp store) {
+          views[op] = cutView(b, store.getView(), store.getColumn(), width);
+        });
+  return views;
+}
+
+} // namespace
+
+void emitSweep(TileBuilder &b, ArrayRef<Operation *> ops, Value width, int64_t block) {
+  SmallVector<Value> initial, reduced;
+  for (Operation *op : llvm::make_filter_range(ops, isReduction)) {
+    llvm::append_range(initial, initialValues(b, op));
+    llvm::append_range(reduced, op->getResults());
+  }
+  llvm::DenseMap<Operation *, Value> views = cutViews(b, ops, width);
+
+  auto makeBody = [&](OpBuilder &builder, Location loc, Value column, ValueRange carried) {
+    TileBuilder inner(loc, builder);
+    SweepBody body(inner, width, block, column);
+    SmallVector<Value> next;
+    for (Operation *op : ops) {
+      inner.setLoc(op->getLoc());
+      if (isReduction(op))
+        llvm::append_range(next, body.reduce(op, carried.slice(next.size(), op->getNumResults())));
+      else
+        body.clone(op, views.lookup(op));
+    }
+    inner.create<scf::YieldOp>(next);
+  };
+  Value zero = b.index(0), step = b.index(block);
+  auto loop = b.create<scf::ForOp>(zero, width, step, initial, makeBody);
+  for (auto [result, value] : llvm::zip(reduced, loop.getResults()))
+    result.replaceAllUsesWith(value);
+}
+
+void expandMaxSumExp(tile::MaxSumExpOp op) {
+  TileBuilder b(op);
+  Value m = b.reduce(ReductionKind::max, op.getValue());
+  op.replaceAllUsesWith(ValueRange{m, sumOfExponentials(b, op.getValue(), finiteOrZero(b, m))});
+  op.erase();
+}
+
+} // namespace tilewright
