@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -43,6 +44,59 @@ static void callLibrary(Operation *op, const char *name, ModuleOp module) {
 
 namespace {
 
+/// exp(x) = 2^n · p(f), n = round(x / ln 2), f = x - n ln 2 in two parts (Cody and Waite). p is the
+/// polynomial of the Cephes library's expf. 2^n is multiplied in two steps, so that results reach from the
+/// smallest denormal to infinity. Rounding by adding 1.5·2²³ leaves n in the low bits; a NaN passes through
+/// every step.
+struct ExpandExp : OpRewritePattern<math::ExpOp> {
+  ExpandExp(MLIRContext *context) : OpRewritePattern(context, /*benefit=*/2) {}
+
+  LogicalResult matchAndRewrite(math::ExpOp op, PatternRewriter &rewriter) const override {
+    auto type = dyn_cast<VectorType>(op.getType());
+    if (!type || !type.getElementType().isF32()) return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    auto integers = type.clone(b.getI32Type());
+    auto number = [&](float value) -> Value {
+      return b.create<arith::ConstantOp>(DenseElementsAttr::get(type, value));
+    };
+    auto integer = [&](int32_t value) -> Value {
+      return b.create<arith::ConstantOp>(DenseElementsAttr::get(integers, value));
+    };
+    auto fma = [&](Value x, Value y, Value z) -> Value { return b.create<vector::FMAOp>(x, y, z); };
+    auto limit = [&](arith::CmpFPredicate beyond, Value x, float bound) -> Value {
+      Value isBeyond = b.create<arith::CmpFOp>(beyond, x, number(bound));
+      return b.create<arith::SelectOp>(isBeyond, number(bound), x);
+    };
+    auto powerOfTwo = [&](Value exponent) -> Value {
+      Value biased = b.create<arith::AddIOp>(exponent, integer(127));
+      return b.create<arith::BitcastOp>(type, b.create<arith::ShLIOp>(biased, integer(23)));
+    };
+
+    Value x = limit(arith::CmpFPredicate::OLT, op.getOperand(), -110.0f); // exp is 0
+    x = limit(arith::CmpFPredicate::OGT, x, 90.0f);                       // exp is infinite
+    const float magic = 12582912.0f;                                      // 1.5·2²³
+    Value shifted = fma(x, number(1.44269504088896341f), number(magic));
+    Value rounded = b.create<arith::SubFOp>(shifted, number(magic));
+    Value f = fma(rounded, number(-0.693359375f), x);
+    f = fma(rounded, number(2.12194440e-4f), f);
+
+    Value p = number(1.9875691500e-4f);
+    for (float coefficient :
+         {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
+      p = fma(p, f, number(coefficient));
+    p = fma(p, b.create<arith::MulFOp>(f, f), f);
+    p = b.create<arith::AddFOp>(p, number(1.0f));
+
+    Value bits = b.create<arith::BitcastOp>(integers, shifted);
+    Value n = b.create<arith::SubIOp>(bits, integer(0x4b400000)); // the bits of 1.5·2²³
+    Value half = b.create<arith::ShRSIOp>(n, integer(1));
+    Value rest = b.create<arith::SubIOp>(n, half);
+    p = b.create<arith::MulFOp>(p, powerOfTwo(half));
+    rewriter.replaceOpWithNewOp<arith::MulFOp>(op, p, powerOfTwo(rest));
+    return success();
+  }
+};
+
 struct ExpandMathPass : impl::ExpandMathBase<ExpandMathPass> {
   void runOnOperation() override {
     SmallVector<Operation *> ofVectors, ofScalars;
@@ -54,6 +108,7 @@ struct ExpandMathPass : impl::ExpandMathBase<ExpandMathPass> {
       if (const char *name = libraryName(op)) callLibrary(op, name, getOperation());
 
     RewritePatternSet patterns(&getContext());
+    patterns.add<ExpandExp>(&getContext());
     populateMathPolynomialApproximationPatterns(patterns);
     GreedyRewriteConfig config;
     config.strictMode = GreedyRewriteStrictness::ExistingAndNewOps;
