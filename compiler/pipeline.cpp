@@ -14,6 +14,7 @@
 
 #include "compiler/cpu/machine.h"
 #include "compiler/cpu/passes.h"
+#include "compiler/passes/passes.h"
 
 using namespace mlir;
 
@@ -22,6 +23,14 @@ namespace tilewright {
 void addTilePasses(OpPassManager &passes) {
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+  passes.addNestedPass<func::FuncOp>(createGatherToSelect());
+  passes.addNestedPass<func::FuncOp>(createDecomposeSoftmax());
+  passes.addPass(createCSEPass());
+  passes.addNestedPass<func::FuncOp>(createOnlineSoftmax());
+  passes.addNestedPass<func::FuncOp>(createStreamRows());
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  passes.addPass(createLoopInvariantCodeMotionPass());
 }
 
 static std::unique_ptr<Pass> createLowerToVectorFor(const Target &target, const CompileOptions &options) {
