@@ -188,6 +188,7 @@ LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {
   e.b.setInsertionPointToStart(forOp.getBody());
   scalars.map(loop.getInductionVar(), forOp.getInductionVar());
   if (failed(lowerBlock(*loop.getBody()))) return failure();
+  flush(); // its stores belong to the body, also when it carries nothing
 
   // What one carried tile becomes may be what another one was: all are read before any is written.
   SmallVector<TileBuffer> next;

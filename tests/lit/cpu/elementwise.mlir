@@ -109,3 +109,21 @@ func.func @carried(%x: !tile.view<?x?xf32> {tile.name = "x"}, %s: !tile.view<?xf
   tile.store %sum, %s[%c0] : tensor<4x1xf32>, !tile.view<?xf32>
   return
 }
+
+// -----
+
+// What a loop stores is stored in its body, also when it carries nothing.
+// CHECK-LABEL: func.func @store_in_loop
+// CHECK: scf.for %[[J:.*]] = {{.*}} step
+// CHECK:   llvm.intr.masked.store
+func.func @store_in_loop(%x: !tile.view<?x?xf32> {tile.name = "x"}, %i: index {tile.name = "i"},
+                         %n: index {tile.name = "n"}) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  scf.for %j = %c0 to %n step %c16 {
+    %0 = tile.load %x[%i, %j] : !tile.view<?x?xf32> -> tensor<1x16xf32>
+    %1 = math.sqrt %0 : tensor<1x16xf32>
+    tile.store %1, %x[%i, %j] : tensor<1x16xf32>, !tile.view<?x?xf32>
+  }
+  return
+}
