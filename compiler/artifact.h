@@ -38,6 +38,8 @@ struct Artifact {
   std::vector<Parameter> parameters;
   std::vector<GridAxis> grid; ///< 0 to 3 axes; axis 0 varies fastest
   int64_t scratchBytes = 0;   ///< CPU: private memory of one running program, 64-byte aligned
+  int threads = 0;            ///< nvptx: of one program, a multiple of 32
+  int64_t sharedBytes = 0;    ///< nvptx: dynamic shared memory of one program
   std::string assembly;       ///< PTX for nvptx; empty for the CPU
   std::string binary;         ///< relocatable object for the CPU, cubin for nvptx (may be empty)
   double compileMilliseconds = 0;

@@ -47,6 +47,11 @@ Status checkTensor(const Artifact &artifact, const Parameter &parameter, const T
   if (!isAddressable(tensor)) return mismatch(artifact, parameter, "less than 2^63 bytes", describe(tensor));
   if (!tensor.data && tensor.elements() > 0)
     return mismatch(artifact, parameter, "memory for a " + describe(tensor), "a null pointer");
+  // A GPU answers a misaligned access by ending every kernel of the process.
+  if (const std::size_t bytes = elementBytes(tensor.element);
+      reinterpret_cast<uintptr_t>(tensor.data) % bytes)
+    return mismatch(artifact, parameter, "memory aligned to " + std::to_string(bytes) + " bytes",
+                    "a pointer that is not");
   return {};
 }
 
@@ -100,6 +105,8 @@ TensorRef TensorRef::rows(int64_t first, int64_t count) const {
   part.sizes[0] = count;
   return part;
 }
+
+Status Device::assemble(Artifact &) { return {}; }
 
 StatusOr<std::vector<int64_t>> gridFor(const Artifact &artifact,
                                        const std::vector<KernelArgument> &arguments) {

@@ -41,10 +41,12 @@ struct DeviceInfo {
   std::string name;        ///< as a person reads it: "AMD EPYC …, 2 threads"
   std::string fingerprint; ///< equal where tuning results carry over
   int64_t memoryBytes = 0;
-  int units = 1; ///< threads of a CPU, multiprocessors of a GPU
+  int units = 1;           ///< threads of a CPU, multiprocessors of a GPU
+  int64_t sharedBytes = 0; ///< of a GPU: shared memory that one program may have
+  std::string assembler;   ///< what `Device::assemble` depends on; empty when it does nothing
 };
 
-/// Device memory; freed with its owner. Freeing waits for no work: the owner outlives the work that uses it.
+/// Device memory, from `Device::allocate`; freed when its last copy goes.
 class Buffer {
 public:
   Buffer() = default;
@@ -77,12 +79,19 @@ public:
   virtual const DeviceInfo &info() const = 0;
   virtual const Target &target() const = 0;
 
-  virtual StatusOr<Buffer> allocate(std::size_t bytes) = 0;
+  /// Memory for work that is enqueued on `stream` from now on. It is freed in the stream's order too, behind
+  /// the work that is then enqueued; other streams' work on it must be done by then, and the stream must
+  /// still exist. Nothing waits for the device, so a call that allocates can be captured in a CUDA graph.
+  virtual StatusOr<Buffer> allocate(std::size_t bytes, Stream stream = nullptr) = 0;
+  /// Returns when `source` may change again.
   virtual Status copyToDevice(void *destination, const void *source, std::size_t bytes, Stream stream) = 0;
   /// Returns when the bytes have arrived.
   virtual Status copyToHost(void *destination, const void *source, std::size_t bytes, Stream stream) = 0;
   virtual Status fill(void *destination, int byte, std::size_t bytes, Stream stream) = 0;
 
+  /// Makes the artifact's binary from its assembly, on devices whose compiler stops at assembly: what a cache
+  /// keeps is then ready to be loaded. A compile error carries the assembler's messages.
+  virtual Status assemble(Artifact &artifact);
   virtual StatusOr<std::unique_ptr<LoadedKernel>> load(const Artifact &artifact) = 0;
   /// Checks the arguments against the artifact's parameters, computes the grid from their sizes and enqueues
   /// it.

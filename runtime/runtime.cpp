@@ -19,6 +19,12 @@ StatusOr<std::unique_ptr<Device>> openDeviceIn(const Environment &environment, c
   return userError("device '" + name + "' is not known; choices: cpu");
 }
 
+/// All that an artifact's binary depends on beside the kernel.
+std::string targetOf(const Device &device) {
+  const std::string &assembler = device.info().assembler;
+  return device.target().str() + (assembler.empty() ? "" : ", " + assembler);
+}
+
 } // namespace
 
 StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name) {
@@ -51,6 +57,8 @@ ArtifactCache *Runtime::artifacts() {
 StatusOr<Artifact> Runtime::timedCompile(const KernelSource &source) {
   const auto begin = std::chrono::steady_clock::now();
   StatusOr<Artifact> artifact = source.compile();
+  if (artifact.ok())
+    if (Status assembled = device_->assemble(*artifact); !assembled.ok()) artifact = assembled;
   std::lock_guard<std::mutex> guard(countersMutex_);
   counters_.compileMilliseconds += millisecondsSince(begin);
   if (artifact.ok()) ++counters_.compiled;
@@ -73,7 +81,7 @@ StatusOr<KernelHandle> Runtime::make(const KernelKey &key, const KernelSource &s
   }
   const auto begin = std::chrono::steady_clock::now();
   TW_ASSIGN_OR_RETURN(std::string fingerprint, source.fingerprint());
-  TW_ASSIGN_OR_RETURN(bool fromDisk, disk->obtain({key, std::move(fingerprint), device_->target().str(),
+  TW_ASSIGN_OR_RETURN(bool fromDisk, disk->obtain({key, std::move(fingerprint), targetOf(*device_),
                                                    compilerVersion(), keyEnvironment()},
                                                   compile, load));
   if (fromDisk) {

@@ -81,7 +81,7 @@ CpuDevice::CpuDevice(int threads)
     : target_(hostTarget()), pool_(threads > 0 ? threads : availableCores()),
       info_(describe(target_, pool_.threads())) {}
 
-StatusOr<Buffer> CpuDevice::allocate(std::size_t bytes) {
+StatusOr<Buffer> CpuDevice::allocate(std::size_t bytes, Stream) {
   std::shared_ptr<void> memory = allocateAligned(bytes);
   if (!memory)
     return runtimeError("not enough memory: " + std::to_string(bytes) +

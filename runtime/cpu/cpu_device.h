@@ -17,7 +17,7 @@ public:
   const DeviceInfo &info() const override { return info_; }
   const Target &target() const override { return target_; }
 
-  StatusOr<Buffer> allocate(std::size_t bytes) override;
+  StatusOr<Buffer> allocate(std::size_t bytes, Stream stream = nullptr) override;
   Status copyToDevice(void *destination, const void *source, std::size_t bytes, Stream stream) override;
   Status copyToHost(void *destination, const void *source, std::size_t bytes, Stream stream) override;
   Status fill(void *destination, int byte, std::size_t bytes, Stream stream) override;

@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 
 /// Raised when an entry's files mean something else than before.
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 constexpr Parameter::Kind kParameterKinds[] = {Parameter::Kind::view, Parameter::Kind::index,
                                                Parameter::Kind::float32};
@@ -75,6 +75,8 @@ json encodeArtifact(const Artifact &artifact) {
           {"parameters", parameters},
           {"grid", grid},
           {"scratchBytes", artifact.scratchBytes},
+          {"threads", artifact.threads},
+          {"sharedBytes", artifact.sharedBytes},
           {"compileMilliseconds", artifact.compileMilliseconds}};
 }
 
@@ -87,6 +89,8 @@ Artifact decodeArtifact(const json &value) {
   for (const json &axis : value.at("grid"))
     artifact.grid.push_back({axis.at("parameter"), axis.at("dim"), axis.at("block")});
   artifact.scratchBytes = value.at("scratchBytes");
+  artifact.threads = value.at("threads");
+  artifact.sharedBytes = value.at("sharedBytes");
   artifact.compileMilliseconds = value.at("compileMilliseconds");
   return artifact;
 }

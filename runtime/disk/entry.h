@@ -13,7 +13,7 @@ namespace tilewright {
 struct ArtifactKey {
   KernelKey kernel;
   std::string fingerprint; ///< of the kernel's body
-  std::string target;      ///< Target::str()
+  std::string target;      ///< Target::str(), and DeviceInfo::assembler where there is one
   std::string compiler;    ///< compilerVersion()
   std::string environment; ///< keyEnvironment()
 

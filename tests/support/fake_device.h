@@ -18,7 +18,7 @@ public:
   const DeviceInfo &info() const override { return info_; }
   const Target &target() const override { return target_; }
 
-  StatusOr<Buffer> allocate(std::size_t bytes) override {
+  StatusOr<Buffer> allocate(std::size_t bytes, Stream = nullptr) override {
     std::shared_ptr<void> memory(std::malloc(bytes + 1), std::free);
     return Buffer(memory.get(), bytes, memory);
   }
@@ -52,7 +52,7 @@ public:
   std::atomic<int> launches{0};
 
 private:
-  DeviceInfo info_{"fake", "fake", int64_t(1) << 30, 1};
+  DeviceInfo info_{"fake", "fake", int64_t(1) << 30, 1, 0, ""};
   Target target_{TargetKind::cpu, "fake", ""};
 };
 

@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-char memory[64];
+alignas(8) char memory[64];
 
 /// axpy(x: 2-d bf16, y: 1-d f32, n: index, alpha: f32), one program for each 4 rows of x and 2 columns.
 Artifact artifact() {
@@ -123,6 +123,14 @@ TEST(GridFor, RowsMayNotOverlap) {
 TEST(GridFor, SizesWhoseBytesOverflow) {
   TensorRef x = TensorRef::matrix(memory, ElementType::bf16, int64_t(1) << 40, int64_t(1) << 30);
   expectMistake(checkWith(0, x), "x", "less than 2^63 bytes", "bf16 tensor of");
+}
+
+TEST(GridFor, MemoryIsAligned) {
+  expectMistake(checkWith(0, TensorRef::matrix(memory + 1, ElementType::bf16, 9, 4)), "x",
+                "memory aligned to 2 bytes", "a pointer that is not");
+  expectMistake(checkWith(1, TensorRef::vector(memory + 2, ElementType::f32, 9)), "y",
+                "memory aligned to 4 bytes", "a pointer that is not");
+  EXPECT_TRUE(checkWith(0, TensorRef::matrix(memory + 2, ElementType::bf16, 9, 4)).ok());
 }
 
 TEST(GridFor, CountsArguments) {
