@@ -1,0 +1,35 @@
+#pragma once
+
+#include "compiler/dsl/builder.h"
+
+namespace tilewright {
+
+/// Rows of one program where a program walks along whole rows: enough to share each load of a vector operand.
+constexpr int64_t kRowsPerProgram = 8;
+
+/// An integer as a 1×1 i32 tile.
+inline Tile integer(KernelBuilder &k, int64_t value) { return k.toTile(k.constant(value), ElementType::i32); }
+/// A number as a 1×1 fp32 tile.
+inline Tile number(KernelBuilder &k, int64_t value) { return cast(integer(k, value), ElementType::f32); }
+
+/// How many elements of each row are true, R×1 i32.
+inline Tile count(KernelBuilder &k, const Tile &truth) {
+  return sum(select(truth, integer(k, 1), 0), Axis::columns);
+}
+
+/// The first element of a vector.
+inline Tile first(KernelBuilder &k, const View &vector) {
+  return vector[k.range(Axis::rows, k.constant(0), 1)];
+}
+
+/// Truth values: which positions of the range lie inside an axis of `size`.
+inline Tile inside(KernelBuilder &k, const Range &range, const Index &size) {
+  return range.positions() < k.toTile(size, ElementType::i32);
+}
+
+/// A block of a vector of row numbers, with -1 (no row) past its end, where a load alone would give row 0.
+inline Tile rowNumbers(KernelBuilder &k, const View &rows, const Range &range) {
+  return select(inside(k, range, rows.dim(0)), rows[range], -1);
+}
+
+} // namespace tilewright

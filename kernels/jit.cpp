@@ -1,0 +1,63 @@
+#include "kernels/jit.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <thread>
+
+#include "compiler/compile.h"
+
+namespace tilewright {
+
+StatusOr<KernelHandle> jit(Runtime &runtime, const Kernel &kernel, const CompileOptions &options) {
+  const KernelSource source = {
+      [&] { return fingerprint(kernel); },
+      [&] { return compile(kernel, runtime.device().target(), options); },
+  };
+  return runtime.kernel({kernel.name, kernel.specialisation, options.str()}, source);
+}
+
+StatusOr<std::vector<KernelHandle>> jitAll(Runtime &runtime, const std::vector<JitRequest> &requests) {
+  std::vector<std::optional<StatusOr<KernelHandle>>> results(requests.size());
+  std::atomic<std::size_t> next{0};
+  auto makeNext = [&] {
+    const std::size_t i = next++;
+    if (i < requests.size()) results[i] = jit(runtime, requests[i].kernel, requests[i].options);
+    return i < requests.size();
+  };
+  auto makeAll = [&] {
+    while (makeNext()) {
+    }
+  };
+
+  // With every kernel in memory this takes microseconds; the first one that does not calls for help.
+  constexpr auto lookup = std::chrono::milliseconds(1);
+  auto start = std::chrono::steady_clock::now();
+  while (makeNext() && std::chrono::steady_clock::now() - start < lookup)
+    start = std::chrono::steady_clock::now();
+  const std::size_t left = requests.size() - std::min<std::size_t>(next, requests.size());
+  const std::size_t threads = std::min<std::size_t>(left, std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::thread> helpers;
+  for (std::size_t i = 1; i < threads; ++i)
+    helpers.emplace_back(makeAll);
+  makeAll();
+  for (std::thread &helper : helpers)
+    helper.join();
+
+  std::vector<KernelHandle> kernels;
+  for (auto &result : results) {
+    if (!result->ok()) return result->status();
+    kernels.push_back(**result);
+  }
+  return kernels;
+}
+
+Status launch(Runtime &runtime, const Kernel &kernel, const std::vector<KernelArgument> &arguments,
+              Stream stream) {
+  TW_ASSIGN_OR_RETURN(const KernelHandle loaded, jit(runtime, kernel));
+  return runtime.device().launch(*loaded, arguments, stream);
+}
+
+} // namespace tilewright

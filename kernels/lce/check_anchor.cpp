@@ -1,0 +1,26 @@
+#include "kernels/dsl_helpers.h"
+#include "kernels/lce/kernels.h"
+
+namespace tilewright::lce {
+
+// Beyond this, E and the gradients' factors come near the end of fp32's (and bf16's) range. An infinite S is
+// beyond; a NaN is not, for no anchor would mend it.
+constexpr double kLargestSum = 0x1p60;
+
+Kernel checkAnchor() {
+  return defineKernel("lce_check_anchor", "", [](KernelBuilder &k) {
+    const View sums = k.input("sums", ElementType::f32, 2), tops = k.input("tops", ElementType::f32, 2);
+    const View anchor = k.output("anchor", ElementType::f32, 1), redo = k.output("redo", ElementType::i32, 1);
+
+    const Range rows = k.blockRows(anchor.dim(0), kRowsPerProgram), tiles = k.whole(sums.dim(1));
+    const Tile total = sum(sums.at(rows, tiles), Axis::columns);
+    const Tile top = max(tops.at(rows, tiles), Axis::columns);
+
+    const Tile wrong = (redo[rows] > 0) & (total > kLargestSum);
+
+    k.store(anchor, rows, select(wrong, top, anchor[rows]));
+    k.store(redo, rows, select(wrong, integer(k, 1), 0));
+  });
+}
+
+} // namespace tilewright::lce

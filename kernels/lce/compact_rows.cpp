@@ -1,0 +1,55 @@
+#include "kernels/dsl_helpers.h"
+#include "kernels/lce/kernels.h"
+
+namespace tilewright::lce {
+
+// Every program counts the valid rows before its block by itself: with this block, that costs N²/2·128 reads
+// of labels, next to nothing beside the N·H·V of the products, and no second kernel.
+constexpr int64_t kBlock = 128;
+
+Kernel compactRows(const CompactRowsSpec &spec) {
+  const std::string clears = spec.dHidden ? std::string(",dx=") + elementName(*spec.dHidden) : "";
+  return defineKernel("lce_compact_rows", elementName(spec.label) + clears, [spec](KernelBuilder &k) {
+    const View label = k.input("label", spec.label, 1);
+    const Index ignore = k.index("ignore_index"), classes = k.index("classes");
+    const View row = k.output("row", ElementType::i32, 1);
+    const View compactLabel = k.output("compact_label", ElementType::i32, 1);
+    const View summary = k.output("summary", ElementType::i32, 1);
+    const View rowLoss = k.output("row_loss", ElementType::f32, 1),
+               lse = k.output("lse", ElementType::f32, 1);
+    const View dHidden = spec.dHidden ? k.output("dx", *spec.dHidden, 2) : View();
+
+    const Index n = label.dim(0);
+    const Range rows = k.blockRows(n, kBlock), across = rows.along(Axis::columns), all = k.whole(n);
+    const Tile begin = k.toTile(rows.begin, ElementType::i32);
+    const Tile ignored = k.toTile(ignore, ElementType::i64);
+    const auto isClass = [&](const Tile &y) { return (y >= 0) & (y < k.toTile(classes, ElementType::i64)); };
+    const auto isValid = [&](const Tile &y) { return isClass(y) & (y != ignored); };
+
+    const auto wide = [](const Tile &y) { return cast(y, ElementType::i64); };
+    const Tile mine = wide(label[rows]), others = wide(label[across]), every = wide(label[all]);
+    const Tile isMineValid = isValid(mine) & inside(k, rows, n);
+    const Tile before = count(k, isValid(every) & (all.positions() < begin));
+    const Tile place = before + count(k, isValid(others) & (across.positions() < rows.positions()));
+    const Tile target = select(isMineValid, place, -1);
+    k.scatter(row, target, rows.positions());
+    k.scatter(compactLabel, target, cast(mine, ElementType::i32));
+
+    k.store(rowLoss, rows, number(k, 0));
+    k.store(lse, rows, number(k, 0));
+    if (spec.dHidden) {
+      const Tile unused = select(isMineValid, -1, rows.positions());
+      k.scatter(dHidden, unused, k.whole(dHidden.dim(1)), number(k, 0));
+    }
+
+    k.ifThen(rows.begin == k.constant(0), [&] {
+      const Tile size = k.toTile(n, ElementType::i32);
+      const Tile good = isClass(every) | (every == ignored);
+      k.store(summary, k.range(Axis::rows, k.constant(0), 1), count(k, isValid(every)));
+      k.store(summary, k.range(Axis::rows, k.constant(1), 1),
+              min(select(good, size, all.positions()), Axis::columns));
+    });
+  });
+}
+
+} // namespace tilewright::lce

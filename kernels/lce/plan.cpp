@@ -1,0 +1,195 @@
+#include "kernels/lce/plan.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tilewright::lce {
+namespace {
+
+int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t roundUp(int64_t a, int64_t multiple) { return ceilDiv(a, multiple) * multiple; }
+
+// Rows and columns of a block are multiples of these, the register tile of the products.
+constexpr int64_t kRowStep = 8, kColumnStep = 32;
+// Accumulators and packed panels of a block of this size stay in a second-level cache of 1 MiB.
+constexpr int64_t kMaxRows = 192, kMaxColumns = 256;
+// Moving one number into a packed panel costs as much as this many multiply-adds.
+constexpr double kPackCost = 10;
+// Past this, a larger chunk gains less than its memory is worth.
+constexpr int64_t kChunkBytes = int64_t(64) << 20;
+
+/// Chunk sizes are few, for blocks depend on them.
+int64_t chunkBucket(int64_t rows) {
+  for (int64_t bucket : {8, 16, 32, 64, 128})
+    if (rows <= bucket) return bucket;
+  return roundUp(rows, kMaxRows);
+}
+
+int64_t nextSmaller(int64_t chunk) {
+  if (chunk > kMaxRows) return chunk - kMaxRows;
+  return chunk == kMaxRows ? 128 : chunk / 2;
+}
+
+/// The block for which the busiest of `units` workers is done first.
+Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units) {
+  Block best;
+  double bestCost = std::numeric_limits<double>::infinity();
+  for (int64_t c = kMaxColumns; c >= kColumnStep; c -= kColumnStep)
+    for (int64_t r = kMaxRows; r >= kRowStep; r -= kRowStep) {
+      if (fixedColumns && c != fixedColumns) continue;
+      const int64_t programs = ceilDiv(rows, r) * ceilDiv(columns, c);
+      const double cost = ceilDiv(programs, units) * (double(r) * c + kPackCost * (r + c));
+      if (cost < bestCost) best = {r, c}, bestCost = cost;
+    }
+  return best;
+}
+
+/// A block's shape decides how work is shared, never a result's bits: each element of a product is summed in
+/// the same order in every block. Only the columns of the forward block do decide bits (they are S's partial
+/// sums), so those depend on V alone.
+void chooseBlocks(const Problem &problem, int units, Config &config) {
+  const int64_t forwardColumns = std::min(kMaxColumns, roundUp(problem.classes, kColumnStep));
+  config.forward = chooseBlock(config.chunkRows, problem.classes, forwardColumns, units);
+  config.dHidden = chooseBlock(config.chunkRows, problem.hidden, 0, units);
+  config.dWeight = chooseBlock(problem.classes, problem.hidden, 0, units);
+}
+
+Config configFor(const Problem &problem, Variant variant, int64_t chunkRows, int units) {
+  Config config;
+  config.variant = variant;
+  config.chunkRows = chunkRows;
+  chooseBlocks(problem, units, config);
+  return config;
+}
+
+/// The smallest chunk that needs no more passes than `chunk` does.
+int64_t balanced(int64_t rows, int64_t chunk) {
+  return chunkBucket(ceilDiv(std::max<int64_t>(rows, 1), ceilDiv(std::max<int64_t>(rows, 1), chunk)));
+}
+
+int64_t largestChunk(const Problem &problem, Variant variant) {
+  const int64_t whole = chunkBucket(std::max<int64_t>(problem.rows, 1));
+  if (variant == Variant::whole) return whole;
+  const int64_t bytesPerRow =
+      variant == Variant::lossOnly
+          ? problem.hidden * elementBytes(problem.element) + 8 * ceilDiv(problem.classes, kMaxColumns)
+          : problem.classes * elementBytes(problem.exponentials());
+  int64_t chunk = whole;
+  while (chunk > kMaxRows && chunk * bytesPerRow > kChunkBytes)
+    chunk = nextSmaller(chunk);
+  return balanced(problem.rows, chunk);
+}
+
+/// Hands out 256-byte aligned pieces of memory; counts only, when there is none.
+class Carver {
+public:
+  explicit Carver(void *base) : base_(reinterpret_cast<uintptr_t>(base)) {}
+
+  TensorRef vector(ElementType element, int64_t size) {
+    return TensorRef::vector(take(size * elementBytes(element)), element, size);
+  }
+  TensorRef matrix(ElementType element, int64_t rows, int64_t columns, int64_t rowStride) {
+    TensorRef result = TensorRef::matrix(nullptr, element, rows, columns);
+    result.rowStride = rowStride;
+    result.data = take(rows * rowStride * elementBytes(element));
+    return result;
+  }
+  int64_t bytes() const { return used_; }
+
+private:
+  void *take(int64_t bytes) {
+    void *result = reinterpret_cast<void *>(base_ + used_);
+    used_ = roundUp(used_ + bytes, 256);
+    return result;
+  }
+
+  uintptr_t base_;
+  int64_t used_ = 0;
+};
+
+/// Rows of E begin a cache line further than a power of two would have them, lest a column's rows share cache
+/// sets.
+int64_t paddedStride(int64_t columns, ElementType element) {
+  const int64_t line = 64 / elementBytes(element);
+  const int64_t stride = roundUp(columns, line);
+  return stride % (16 * line) == 0 ? stride + line : stride;
+}
+
+} // namespace
+
+std::string Problem::str() const {
+  std::string text = std::to_string(rows) + "x" + std::to_string(hidden) + "x" + std::to_string(classes) +
+                     " " + elementName(element) + ", labels " + elementName(label) + ", " +
+                     reductionName(reduction);
+  if (dHidden) text += std::string(", dx ") + elementName(*dHidden);
+  if (dWeight) text += std::string(", dw ") + elementName(*dWeight);
+  return text;
+}
+
+int64_t Config::chunks(const Problem &problem) const {
+  return std::max<int64_t>(1, ceilDiv(problem.rows, chunkRows));
+}
+
+std::string Config::str() const {
+  std::string text = "chunk " + std::to_string(chunkRows) + ", forward " + forward.str();
+  if (variant != Variant::lossOnly) text += ", dx " + dHidden.str() + ", dw " + dWeight.str();
+  return text;
+}
+
+StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspaceLimit,
+                      const DeviceInfo &device) {
+  if (!problem.wantsGradients())
+    variant = Variant::lossOnly;
+  else if (variant == Variant::automatic)
+    variant = Variant::chunked;
+
+  int64_t smallest = std::numeric_limits<int64_t>::max();
+  for (int64_t chunk = largestChunk(problem, variant); chunk >= kRowStep; chunk = nextSmaller(chunk)) {
+    const Config config = configFor(problem, variant, balanced(problem.rows, chunk), device.units);
+    const int64_t bytes = layOut(problem, config, nullptr).bytes;
+    if (workspaceLimit == 0 || bytes <= workspaceLimit) return config;
+    smallest = std::min(smallest, bytes);
+    if (variant == Variant::whole) break;
+  }
+  return userError("a workspace limit of " + std::to_string(workspaceLimit) +
+                   " bytes is too small: variant " + variantName(variant) + " needs at least " +
+                   std::to_string(smallest) + " bytes for " + problem.str() + "; raise the limit" +
+                   (variant == Variant::whole ? " or use the variant chunked" : ""));
+}
+
+Workspace layOut(const Problem &problem, const Config &config, void *base) {
+  const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
+  const int64_t n = problem.rows, h = problem.hidden, v = problem.classes;
+  const int64_t c = std::min(config.chunkRows, n), tiles = ceilDiv(v, config.forward.columns);
+  Carver carver(base);
+  Workspace w;
+  w.rowNumbers = carver.vector(i32, 2 * n);
+  w.row = TensorRef::vector(w.rowNumbers.data, i32, n);
+  w.compactLabel = TensorRef::vector(static_cast<char *>(w.rowNumbers.data) + 4 * n, i32, n);
+  w.summary = carver.vector(i32, 2);
+  if (problem.reduction != Reduction::none) w.rowLoss = carver.vector(f32, n);
+  if (!problem.wantsLse) w.lse = carver.vector(f32, n);
+  w.xc = carver.matrix(problem.element, c, h, h);
+  w.target = carver.vector(f32, c);
+  w.anchor = carver.vector(f32, c);
+  w.redo = carver.vector(i32, c);
+  w.sums = carver.matrix(f32, c, tiles, tiles);
+  w.tops = carver.matrix(f32, c, tiles, tiles);
+  if (problem.wantsGradients()) {
+    w.e = carver.matrix(problem.exponentials(), c, v, paddedStride(v, problem.exponentials()));
+    w.scale = carver.vector(f32, c);
+    w.oneHot = carver.vector(f32, c);
+    w.xs = carver.matrix(problem.exponentials(), c, h, h);
+  }
+  if (problem.dWeight) {
+    w.order = carver.vector(i32, c);
+    w.run = carver.vector(i32, c);
+    w.slot = carver.vector(i32, v);
+    w.u = carver.matrix(f32, c, h, h);
+    if (*problem.dWeight != f32 && config.chunks(problem) > 1) w.partial = carver.matrix(f32, v, h, h);
+  }
+  w.bytes = carver.bytes();
+  return w;
+}
+
+} // namespace tilewright::lce

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "compiler/base/status.h"
+#include "compiler/element_type.h"
+#include "kernels/lce/kernels.h"
+#include "kernels/loss_options.h"
+#include "runtime/device.h"
+
+namespace tilewright::lce {
+
+/// What is asked for. Sizes aside, everything here enters some kernel.
+struct Problem {
+  int64_t rows = 0, hidden = 0, classes = 0; ///< N, H, V
+  ElementType element = ElementType::f32, label = ElementType::i64;
+  std::optional<ElementType> dHidden, dWeight; ///< types of the gradients that are wanted
+  Reduction reduction = Reduction::mean;
+  Upstream upstream = Upstream::one;
+  bool wantsLse = false;
+
+  bool wantsGradients() const { return dHidden || dWeight; }
+  /// bf16 has fp32's range, which target anchors need; f16 has not.
+  ElementType exponentials() const {
+    return element == ElementType::bf16 ? ElementType::bf16 : ElementType::f32;
+  }
+  std::string str() const;
+};
+
+/// How it is computed. The same for every N of a bucket, so that a new batch length compiles nothing.
+struct Config {
+  Variant variant = Variant::chunked;
+  int64_t chunkRows = 0;
+  Block forward, dHidden, dWeight;
+
+  int64_t chunks(const Problem &problem) const; ///< at least 1
+  std::string str() const;
+};
+
+/// Chooses the variant and the largest chunk that is worth its memory and fits `workspaceLimit` bytes (0: no
+/// limit). A user error says how much the variant needs at least.
+StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspaceLimit,
+                      const DeviceInfo &device);
+
+/// A device's memory beside inputs and outputs, cut into tensors. What a problem has no use for stays null.
+struct Workspace {
+  TensorRef rowNumbers;           ///< row and compactLabel as one vector, to be filled together
+  TensorRef row, compactLabel;    ///< N
+  TensorRef summary;              ///< 2
+  TensorRef rowLoss, lse;         ///< N, unless the caller's own are used
+  TensorRef xc, xs, u;            ///< C×H
+  TensorRef target, anchor, redo; ///< C
+  TensorRef sums, tops;           ///< C×T
+  TensorRef e;                    ///< C×V
+  TensorRef scale, oneHot;        ///< C
+  TensorRef order, run;           ///< C
+  TensorRef slot;                 ///< V
+  TensorRef partial;              ///< V×H: dW so far, where the result's type cannot hold it
+  int64_t bytes = 0;
+};
+
+/// Cuts memory at `base` (256-byte aligned; null to learn the size) for a problem.
+Workspace layOut(const Problem &problem, const Config &config, void *base);
+
+} // namespace tilewright::lce

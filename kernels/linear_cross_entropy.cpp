@@ -1,0 +1,247 @@
+#include "kernels/linear_cross_entropy.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "kernels/jit.h"
+#include "kernels/lce/plan.h"
+#include "kernels/validate.h"
+
+namespace tilewright {
+namespace {
+
+using namespace lce;
+using Clock = std::chrono::steady_clock;
+
+double millisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+StatusOr<Problem> validate(const LinearCrossEntropyTensors &t, const LinearCrossEntropyOptions &options) {
+  TW_RETURN_IF_ERROR(checkMatrix(t.hidden, "hidden"));
+  TW_RETURN_IF_ERROR(checkMatrix(t.weight, "weight"));
+  Problem p;
+  p.rows = t.hidden.sizes[0], p.hidden = t.hidden.sizes[1], p.classes = t.weight.sizes[0];
+  p.element = t.hidden.element;
+  TW_RETURN_IF_ERROR(checkSizes(p.rows, p.classes));
+  if (p.hidden < 1) return userError("hidden states need at least 1 column, found 0");
+  TW_RETURN_IF_ERROR(checkShape(t.weight, "weight", p.classes, p.hidden));
+  if (t.weight.element != p.element)
+    return userError(std::string("weight must have the type of hidden, ") + elementName(p.element) +
+                     ", but has " + elementName(t.weight.element));
+  TW_RETURN_IF_ERROR(checkLossTensors({t.label, t.gradOutput, t.loss, t.lse}, p.rows, options.reduction));
+  p.label = t.label.element;
+  p.reduction = options.reduction;
+  p.wantsLse = t.lse.data != nullptr;
+  if (t.gradOutput.data)
+    p.upstream = t.gradOutput.sizes[0] == p.rows && options.reduction == Reduction::none ? Upstream::rows
+                                                                                         : Upstream::scalar;
+  if (t.dHidden.data) {
+    TW_RETURN_IF_ERROR(checkGradient(t.dHidden, "dHidden", p.rows, p.hidden, p.element));
+    p.dHidden = t.dHidden.element;
+  }
+  if (t.dWeight.data) {
+    TW_RETURN_IF_ERROR(checkGradient(t.dWeight, "dWeight", p.classes, p.hidden, p.element));
+    p.dWeight = t.dWeight.element;
+  }
+  if (options.workspaceLimit < 0)
+    return userError("the workspace limit must be 0 (none) or a number of bytes, found " +
+                     std::to_string(options.workspaceLimit));
+  if (options.variant == Variant::lossOnly && p.wantsGradients())
+    return userError(
+        "variant loss_only computes no gradient; leave dHidden and dWeight null or choose another variant");
+  return p;
+}
+
+/// The loaded kernels of one problem and configuration; those it has no use for stay null.
+struct Kernels {
+  KernelHandle compactRows, gatherRows, forward, checkAnchor, combine, reduceLoss;
+  KernelHandle rankLabels, oneHotSum, dHidden;
+  KernelHandle dWeightFirst, dWeightNext, dWeightLast; ///< for chunks in that order
+};
+
+// One program of the one-hot sum is a row; wider than this, the row is split.
+constexpr int64_t kOneHotColumns = 512;
+
+DWeightSpec dWeightSpec(const Problem &problem, const Config &config, DWeightSpec::Mode mode,
+                        ElementType output) {
+  return {problem.exponentials(), output, mode, config.dWeight};
+}
+
+StatusOr<Kernels> makeKernels(Runtime &runtime, const Problem &problem, const Config &config) {
+  Kernels kernels;
+  std::vector<JitRequest> requests;
+  std::vector<KernelHandle *> places;
+  const auto want = [&](KernelHandle &place, Kernel kernel) {
+    requests.push_back({std::move(kernel), {}});
+    places.push_back(&place);
+  };
+  const bool mean = problem.reduction == Reduction::mean;
+  const bool gradients = problem.wantsGradients();
+  const auto exponentials = gradients ? std::optional(problem.exponentials()) : std::nullopt;
+
+  // The large ones first, so that small ones fill the gaps when they are compiled side by side.
+  want(kernels.forward, forward({problem.element, exponentials, config.forward}));
+  if (problem.dHidden)
+    want(kernels.dHidden,
+         dHidden({problem.element, problem.exponentials(), *problem.dHidden, config.dHidden}));
+  if (problem.dWeight) {
+    using Mode = DWeightSpec::Mode;
+    const bool single = config.chunks(problem) == 1, accumulates = *problem.dWeight == ElementType::f32;
+    const ElementType first = single ? *problem.dWeight : ElementType::f32;
+    want(kernels.dWeightFirst, dWeight(dWeightSpec(problem, config, Mode::store, first)));
+    if (!single)
+      want(kernels.dWeightNext, dWeight(dWeightSpec(problem, config, Mode::add, ElementType::f32)));
+    if (!single && !accumulates)
+      want(kernels.dWeightLast, dWeight(dWeightSpec(problem, config, Mode::finish, *problem.dWeight)));
+    want(kernels.rankLabels, rankLabels());
+    want(kernels.oneHotSum, oneHotSum(problem.element, kOneHotColumns));
+  }
+  want(kernels.compactRows, compactRows({problem.label, problem.dHidden}));
+  want(kernels.gatherRows, gatherRows(problem.element));
+  want(kernels.checkAnchor, checkAnchor());
+  CombineSpec combineSpec;
+  if (gradients) combineSpec.gradients = {problem.element, problem.exponentials(), mean, problem.upstream};
+  want(kernels.combine, combine(combineSpec));
+  if (problem.reduction != Reduction::none) want(kernels.reduceLoss, reduceLoss(mean));
+
+  TW_ASSIGN_OR_RETURN(const std::vector<KernelHandle> made, jitAll(runtime, requests));
+  for (std::size_t i = 0; i < made.size(); ++i)
+    *places[i] = made[i];
+  return kernels;
+}
+
+/// Enqueues the launches of one call. Nothing here reads a tensor's data.
+class Launches {
+public:
+  Launches(Device &device, Stream stream, const Problem &problem, const Config &config,
+           const Kernels &kernels, const LinearCrossEntropyTensors &tensors,
+           const LinearCrossEntropyOptions &options, const Workspace &w)
+      : device_(device), stream_(stream), p_(problem), config_(config), kernels_(kernels), t_(tensors),
+        options_(options), w_(w), rowLoss_(w.rowLoss.data ? w.rowLoss : tensors.loss),
+        lse_(tensors.lse.data ? tensors.lse : w.lse) {}
+
+  Status run() {
+    TW_RETURN_IF_ERROR(compact());
+    for (int64_t chunk = 0; chunk < config_.chunks(p_); ++chunk) {
+      selectChunk(chunk);
+      TW_RETURN_IF_ERROR(exponentials());
+      if (p_.dHidden) TW_RETURN_IF_ERROR(hiddenGradient());
+      if (p_.dWeight) TW_RETURN_IF_ERROR(weightGradient(chunk));
+    }
+    if (p_.reduction == Reduction::none) return Status();
+    return launch(kernels_.reduceLoss, {rowLoss_, w_.summary, t_.loss});
+  }
+
+private:
+  Status compact() {
+    TW_RETURN_IF_ERROR(fill(w_.rowNumbers, 0xFF)); // -1: no row
+    TW_RETURN_IF_ERROR(fill(w_.summary, 0));       // stays when there is no row at all
+    std::vector<KernelArgument> arguments = {t_.label,        options_.ignoreIndex, p_.classes, w_.row,
+                                             w_.compactLabel, w_.summary,           rowLoss_,   lse_};
+    if (p_.dHidden) arguments.push_back(t_.dHidden);
+    return launch(kernels_.compactRows, arguments);
+  }
+
+  void selectChunk(int64_t chunk) {
+    first_ = chunk * config_.chunkRows;
+    const int64_t rows = std::min(config_.chunkRows, p_.rows - first_);
+    c_ = w_;
+    c_.row = w_.row.rows(first_, rows);
+    c_.compactLabel = w_.compactLabel.rows(first_, rows);
+    for (TensorRef *tensor : {&c_.xc, &c_.xs, &c_.u, &c_.target, &c_.anchor, &c_.redo, &c_.sums, &c_.tops,
+                              &c_.e, &c_.scale, &c_.oneHot, &c_.order, &c_.run})
+      if (tensor->data) *tensor = tensor->rows(0, rows);
+  }
+
+  /// E and the losses. The second launch of the forward kernel is for rows whose anchor was wrong, if there
+  /// are any.
+  Status exponentials() {
+    std::vector<KernelArgument> arguments = {c_.xc, t_.weight, c_.compactLabel, c_.anchor, c_.redo};
+    if (p_.wantsGradients()) arguments.push_back(c_.e);
+    arguments.insert(arguments.end(), {c_.sums, c_.tops});
+    TW_RETURN_IF_ERROR(launch(kernels_.gatherRows, {t_.hidden, t_.weight, c_.row, c_.compactLabel, c_.xc,
+                                                    c_.target, c_.anchor, c_.redo}));
+    TW_RETURN_IF_ERROR(launch(kernels_.forward, arguments));
+    TW_RETURN_IF_ERROR(launch(kernels_.checkAnchor, {c_.sums, c_.tops, c_.anchor, c_.redo}));
+    TW_RETURN_IF_ERROR(launch(kernels_.forward, arguments));
+
+    arguments = {c_.sums, c_.target, c_.anchor, c_.row, rowLoss_, lse_};
+    if (p_.wantsGradients()) {
+      arguments.push_back(w_.summary);
+      if (p_.upstream != Upstream::one) arguments.push_back(t_.gradOutput);
+      arguments.insert(arguments.end(), {c_.xc, c_.scale, c_.oneHot, c_.xs});
+    }
+    return launch(kernels_.combine, arguments);
+  }
+
+  Status hiddenGradient() {
+    return launch(kernels_.dHidden,
+                  {c_.e, t_.weight, c_.compactLabel, c_.scale, c_.oneHot, c_.row, t_.dHidden});
+  }
+
+  Status weightGradient(int64_t chunk) {
+    TW_RETURN_IF_ERROR(fill(w_.slot, 0xFF)); // -1: the label does not occur
+    TW_RETURN_IF_ERROR(launch(kernels_.rankLabels, {c_.compactLabel, c_.order, c_.run, w_.slot}));
+    TW_RETURN_IF_ERROR(launch(kernels_.oneHotSum, {c_.xc, c_.oneHot, c_.order, c_.run, c_.u}));
+
+    const bool last = chunk + 1 == config_.chunks(p_);
+    const TensorRef &sum = w_.partial.data ? w_.partial : t_.dWeight;
+    std::vector<KernelArgument> arguments = {c_.e, c_.xs, c_.u, w_.slot, w_.summary, first_};
+    if (last && chunk > 0 && w_.partial.data) {
+      arguments.insert(arguments.end(), {w_.partial, t_.dWeight});
+      return launch(kernels_.dWeightLast, arguments);
+    }
+    arguments.push_back(sum);
+    return launch(chunk == 0 ? kernels_.dWeightFirst : kernels_.dWeightNext, arguments);
+  }
+
+  Status fill(const TensorRef &vector, int byte) {
+    return device_.fill(vector.data, byte, vector.sizes[0] * elementBytes(vector.element), stream_);
+  }
+  Status launch(const KernelHandle &kernel, const std::vector<KernelArgument> &arguments) {
+    return device_.launch(*kernel, arguments, stream_);
+  }
+
+  Device &device_;
+  Stream stream_;
+  const Problem &p_;
+  const Config &config_;
+  const Kernels &kernels_;
+  const LinearCrossEntropyTensors &t_;
+  const LinearCrossEntropyOptions &options_;
+  const Workspace &w_;
+  const TensorRef rowLoss_, lse_;
+  int64_t first_ = 0;
+  Workspace c_; ///< this chunk's part of the workspace
+};
+
+} // namespace
+
+StatusOr<LossReport> linearCrossEntropy(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
+                                        const LinearCrossEntropyOptions &options, Stream stream) {
+  Device &device = runtime.device();
+  TW_ASSIGN_OR_RETURN(const Problem problem, validate(tensors, options));
+  TW_ASSIGN_OR_RETURN(const Config config,
+                      plan(problem, options.variant, options.workspaceLimit, device.info()));
+
+  LossReport report;
+  report.variant = config.variant;
+  report.configuration = config.str();
+  report.workspaceBytes = layOut(problem, config, nullptr).bytes;
+  auto start = Clock::now();
+  TW_ASSIGN_OR_RETURN(const Kernels kernels, makeKernels(runtime, problem, config));
+  report.compileMilliseconds = millisecondsSince(start);
+
+  start = Clock::now();
+  TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocate(report.workspaceBytes));
+  const Workspace workspace = layOut(problem, config, memory.data());
+  TW_RETURN_IF_ERROR(Launches(device, stream, problem, config, kernels, tensors, options, workspace).run());
+  if (device.target().kind == TargetKind::cpu)
+    TW_RETURN_IF_ERROR(
+        checkLabels(device, stream, workspace.summary, tensors.label, problem.classes, options.ignoreIndex));
+  report.runMilliseconds = millisecondsSince(start);
+  return report;
+}
+
+} // namespace tilewright

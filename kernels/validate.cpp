@@ -1,0 +1,101 @@
+#include "kernels/validate.h"
+
+namespace tilewright {
+namespace {
+
+std::string shape(const TensorRef &t) {
+  std::string text = "a tensor of rank " + std::to_string(t.rank);
+  if (t.rank == 1) text = "a vector of " + std::to_string(t.sizes[0]);
+  if (t.rank == 2) text = std::to_string(t.sizes[0]) + "x" + std::to_string(t.sizes[1]);
+  return text + " " + elementName(t.element);
+}
+
+Status expected(const std::string &name, const std::string &what, const TensorRef &found) {
+  return userError(name + " must be " + what + ", found " + shape(found));
+}
+
+Status checkVector(const TensorRef &t, const std::string &name, int64_t size, ElementType element) {
+  if (t.rank != 1 || t.sizes[0] != size || t.element != element)
+    return expected(name, "a vector of " + std::to_string(size) + " " + elementName(element), t);
+  return Status();
+}
+
+Status checkGradOutput(const TensorRef &t, int64_t rows, Reduction reduction) {
+  const bool perRow = reduction == Reduction::none && t.sizes[0] == rows;
+  if (t.rank == 1 && t.element == ElementType::f32 && (t.sizes[0] == 1 || perRow)) return Status();
+  const std::string orRows = reduction == Reduction::none ? ", or " + std::to_string(rows) + " of them," : "";
+  return expected("gradOutput", "a vector of 1 f32" + orRows + " for reduction " + reductionName(reduction),
+                  t);
+}
+
+} // namespace
+
+Status checkMatrix(const TensorRef &t, const std::string &name) {
+  if (t.rank != 2 || !isFloat(t.element)) return expected(name, "a matrix of f32, bf16 or f16", t);
+  if (t.sizes[0] < 0 || t.sizes[1] < 0) return expected(name, "a matrix with sizes that are not negative", t);
+  if (t.rowStride < t.sizes[1])
+    return userError("rows of " + name + " must be at least " + std::to_string(t.sizes[1]) +
+                     " elements apart, found a row stride of " + std::to_string(t.rowStride));
+  if (!t.data && t.elements() > 0) return userError(name + " has no data: its pointer is null");
+  return Status();
+}
+
+Status checkShape(const TensorRef &t, const std::string &name, int64_t rows, int64_t columns) {
+  if (t.sizes[0] != rows || t.sizes[1] != columns)
+    return expected(name, std::to_string(rows) + "x" + std::to_string(columns) + " to fit the other tensors",
+                    t);
+  return Status();
+}
+
+Status checkGradient(const TensorRef &t, const std::string &name, int64_t rows, int64_t columns,
+                     ElementType element) {
+  TW_RETURN_IF_ERROR(checkMatrix(t, name));
+  TW_RETURN_IF_ERROR(checkShape(t, name, rows, columns));
+  if (t.element != ElementType::f32 && t.element != element)
+    return expected(name, std::string("of type f32 or of the inputs' type, ") + elementName(element), t);
+  return Status();
+}
+
+Status checkSizes(int64_t rows, int64_t classes) {
+  // Blocks that reach past the end number positions beyond it.
+  constexpr int64_t limit = (int64_t(1) << 31) - (int64_t(1) << 16);
+  if (classes < 1) return userError("there must be at least 1 class, found " + std::to_string(classes));
+  if (rows > limit || classes > limit)
+    return userError("at most " + std::to_string(limit) + " rows and classes are supported, found " +
+                     std::to_string(rows) + " rows and " + std::to_string(classes) + " classes");
+  return Status();
+}
+
+Status checkLossTensors(const LossTensors &t, int64_t rows, Reduction reduction) {
+  if (t.label.element != ElementType::i32 && t.label.element != ElementType::i64)
+    return expected("label", "a vector of i32 or i64", t.label);
+  TW_RETURN_IF_ERROR(checkVector(t.label, "label", rows, t.label.element));
+  if (!t.label.data && rows > 0) return userError("label has no data: its pointer is null");
+  const int64_t losses = reduction == Reduction::none ? rows : 1;
+  TW_RETURN_IF_ERROR(checkVector(t.loss, "loss", losses, ElementType::f32));
+  if (!t.loss.data && losses > 0) return userError("loss has no data: its pointer is null");
+  if (t.lse.data) TW_RETURN_IF_ERROR(checkVector(t.lse, "lse", rows, ElementType::f32));
+  if (t.gradOutput.data) TW_RETURN_IF_ERROR(checkGradOutput(t.gradOutput, rows, reduction));
+  return Status();
+}
+
+Status checkLabels(Device &device, Stream stream, const TensorRef &summary, const TensorRef &label,
+                   int64_t classes, int64_t ignoreIndex) {
+  int32_t found[2];
+  TW_RETURN_IF_ERROR(device.copyToHost(found, summary.data, sizeof found, stream));
+  const int64_t row = found[1];
+  if (row == label.sizes[0]) return Status();
+
+  int32_t narrow = 0;
+  int64_t value = 0;
+  const bool isNarrow = label.element == ElementType::i32;
+  void *destination = isNarrow ? static_cast<void *>(&narrow) : &value;
+  const std::size_t bytes = elementBytes(label.element);
+  TW_RETURN_IF_ERROR(
+      device.copyToHost(destination, static_cast<const char *>(label.data) + row * bytes, bytes, stream));
+  return userError("label " + std::to_string(isNarrow ? narrow : value) + " in row " + std::to_string(row) +
+                   " is no class: expected 0 to " + std::to_string(classes - 1) + ", or the ignore index " +
+                   std::to_string(ignoreIndex));
+}
+
+} // namespace tilewright

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "compiler/base/status.h"
+#include "kernels/loss_options.h"
+#include "runtime/device.h"
+
+namespace tilewright {
+
+/// Checks of the losses' tensors; each user error names the tensor, what was expected and what was found.
+
+/// A matrix of f32, bf16 or f16 with rows that do not overlap.
+Status checkMatrix(const TensorRef &tensor, const std::string &name);
+Status checkShape(const TensorRef &tensor, const std::string &name, int64_t rows, int64_t columns);
+/// A gradient: a matrix of this shape, f32 or the inputs' type.
+Status checkGradient(const TensorRef &tensor, const std::string &name, int64_t rows, int64_t columns,
+                     ElementType element);
+/// Row and class numbers must fit the kernels' i32.
+Status checkSizes(int64_t rows, int64_t classes);
+
+/// What every loss has beside its matrices.
+struct LossTensors {
+  TensorRef label, gradOutput, loss, lse;
+};
+Status checkLossTensors(const LossTensors &tensors, int64_t rows, Reduction reduction);
+
+/// Waits for the device and reads what a loss's first kernel found: `summary` holds the number of valid rows
+/// and the first row with a bad label (the number of rows if there is none). A user error names that row and
+/// its label.
+Status checkLabels(Device &device, Stream stream, const TensorRef &summary, const TensorRef &label,
+                   int64_t classes, int64_t ignoreIndex);
+
+} // namespace tilewright
