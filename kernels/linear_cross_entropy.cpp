@@ -5,7 +5,8 @@
 
 #include "kernels/jit.h"
 #include "kernels/lce/plan.h"
-#include "kernels/validate.h"
+#include "kernels/loss/carver.h"
+#include "kernels/loss/validate.h"
 
 namespace tilewright {
 namespace {
@@ -33,9 +34,7 @@ StatusOr<Problem> validate(const LinearCrossEntropyTensors &t, const LinearCross
   p.label = t.label.element;
   p.reduction = options.reduction;
   p.wantsLse = t.lse.data != nullptr;
-  if (t.gradOutput.data)
-    p.upstream = t.gradOutput.sizes[0] == p.rows && options.reduction == Reduction::none ? Upstream::rows
-                                                                                         : Upstream::scalar;
+  p.upstream = upstreamOf(t.gradOutput, p.rows, options.reduction);
   if (t.dHidden.data) {
     TW_RETURN_IF_ERROR(checkGradient(t.dHidden, "dHidden", p.rows, p.hidden, p.element));
     p.dHidden = t.dHidden.element;
@@ -80,7 +79,9 @@ StatusOr<Kernels> makeKernels(Runtime &runtime, const Problem &problem, const Co
   const bool gradients = problem.wantsGradients();
   const auto exponentials = gradients ? std::optional(problem.exponentials()) : std::nullopt;
 
-  // The large ones first, so that small ones fill the gaps when they are compiled side by side.
+  // A small one first, which tells whether to compile at all; then the large ones, so that no thread is left
+  // with one at the end.
+  want(kernels.compactRows, compactRows({problem.label, problem.dHidden}));
   want(kernels.forward, forward({problem.element, exponentials, config.forward}));
   if (problem.dHidden)
     want(kernels.dHidden,
@@ -97,11 +98,10 @@ StatusOr<Kernels> makeKernels(Runtime &runtime, const Problem &problem, const Co
     want(kernels.rankLabels, rankLabels());
     want(kernels.oneHotSum, oneHotSum(problem.element, kOneHotColumns));
   }
-  want(kernels.compactRows, compactRows({problem.label, problem.dHidden}));
   want(kernels.gatherRows, gatherRows(problem.element));
   want(kernels.checkAnchor, checkAnchor());
   CombineSpec combineSpec;
-  if (gradients) combineSpec.gradients = {problem.element, problem.exponentials(), mean, problem.upstream};
+  if (gradients) combineSpec.gradients = {problem.element, problem.exponentials(), {problem.upstream, mean}};
   want(kernels.combine, combine(combineSpec));
   if (problem.reduction != Reduction::none) want(kernels.reduceLoss, reduceLoss(mean));
 
@@ -135,8 +135,8 @@ public:
 
 private:
   Status compact() {
-    TW_RETURN_IF_ERROR(fill(w_.rowNumbers, 0xFF)); // -1: no row
-    TW_RETURN_IF_ERROR(fill(w_.summary, 0));       // stays when there is no row at all
+    TW_RETURN_IF_ERROR(fill(device_, w_.rowNumbers, 0xFF, stream_)); // -1: no row
+    TW_RETURN_IF_ERROR(fill(device_, w_.summary, 0, stream_));       // stays when there is no row at all
     std::vector<KernelArgument> arguments = {t_.label,        options_.ignoreIndex, p_.classes, w_.row,
                                              w_.compactLabel, w_.summary,           rowLoss_,   lse_};
     if (p_.dHidden) arguments.push_back(t_.dHidden);
@@ -181,7 +181,7 @@ private:
   }
 
   Status weightGradient(int64_t chunk) {
-    TW_RETURN_IF_ERROR(fill(w_.slot, 0xFF)); // -1: the label does not occur
+    TW_RETURN_IF_ERROR(fill(device_, w_.slot, 0xFF, stream_)); // -1: the label does not occur
     TW_RETURN_IF_ERROR(launch(kernels_.rankLabels, {c_.compactLabel, c_.order, c_.run, w_.slot}));
     TW_RETURN_IF_ERROR(launch(kernels_.oneHotSum, {c_.xc, c_.oneHot, c_.order, c_.run, c_.u}));
 
@@ -196,9 +196,6 @@ private:
     return launch(chunk == 0 ? kernels_.dWeightFirst : kernels_.dWeightNext, arguments);
   }
 
-  Status fill(const TensorRef &vector, int byte) {
-    return device_.fill(vector.data, byte, vector.sizes[0] * elementBytes(vector.element), stream_);
-  }
   Status launch(const KernelHandle &kernel, const std::vector<KernelArgument> &arguments) {
     return device_.launch(*kernel, arguments, stream_);
   }

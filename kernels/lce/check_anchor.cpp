@@ -1,5 +1,5 @@
-#include "kernels/dsl_helpers.h"
 #include "kernels/lce/kernels.h"
+#include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
 

@@ -1,15 +1,13 @@
-#include "kernels/dsl_helpers.h"
 #include "kernels/lce/kernels.h"
+#include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
 namespace {
 
 std::string str(const CombineSpec &spec) {
   if (!spec.gradients) return "loss";
-  constexpr const char *upstreams[] = {"one", "scalar", "rows"};
-  const auto &g = *spec.gradients;
-  return std::string(elementName(g.element)) + ",e=" + elementName(g.exponentials) + (g.mean ? ",mean" : "") +
-         ",g=" + upstreams[static_cast<int>(g.upstream)];
+  return std::string(elementName(spec.gradients->element)) +
+         ",e=" + elementName(spec.gradients->exponentials) + "," + spec.gradients->upstream.str();
 }
 
 } // namespace
@@ -20,10 +18,10 @@ Kernel combine(const CombineSpec &spec) {
     const View anchor = k.input("anchor", ElementType::f32, 1), row = k.input("row", ElementType::i32, 1);
     const View rowLoss = k.output("row_loss", ElementType::f32, 1),
                lse = k.output("lse", ElementType::f32, 1);
-    View summary, gradOutput, x, scale, oneHot, scaled;
+    UpstreamParameters upstream;
+    View x, scale, oneHot, scaled;
     if (spec.gradients) {
-      summary = k.input("summary", ElementType::i32, 1);
-      if (spec.gradients->upstream != Upstream::one) gradOutput = k.input("grad_output", ElementType::f32, 1);
+      upstream = declareUpstream(k, spec.gradients->upstream);
       x = k.input("xc", spec.gradients->element, 2);
       scale = k.output("scale", ElementType::f32, 1);
       oneHot = k.output("one_hot", ElementType::f32, 1);
@@ -40,11 +38,7 @@ Kernel combine(const CombineSpec &spec) {
     k.scatter(lse, to, log1p(rest) + anchor[rows]);
     if (!spec.gradients) return;
 
-    Tile g = number(k, 1);
-    if (spec.gradients->upstream == Upstream::scalar) g = first(k, gradOutput);
-    if (spec.gradients->upstream == Upstream::rows) g = gradOutput.gather(to);
-    if (spec.gradients->mean) g = g / cast(max(first(k, summary), integer(k, 1)), ElementType::f32);
-    const Tile r = g / (rest + 1.0); // g v
+    const Tile r = rowGradient(k, spec.gradients->upstream, upstream, to) / (rest + 1.0); // g v
     k.store(scale, rows, r);
     k.store(oneHot, rows, -(r * others)); // 1 - p_y = S v
     const Range hidden = k.whole(x.dim(1));

@@ -6,7 +6,7 @@
 
 #include "compiler/dsl/builder.h"
 #include "compiler/element_type.h"
-#include "kernels/loss_options.h"
+#include "kernels/loss/kernels.h"
 
 namespace tilewright::lce {
 
@@ -19,16 +19,6 @@ struct Block {
   int64_t rows = 0, columns = 0;
   std::string str() const { return std::to_string(rows) + "x" + std::to_string(columns); }
 };
-
-/// Numbers the valid rows: row[p] and compactLabel[p] of the p-th one (both -1 beforehand). `summary` gets
-/// the number of valid rows and the first row whose label is neither a class nor ignored (the number of rows
-/// if there is none). Losses, lse and dX of all other rows become 0. (label N, ignore_index, classes, out row
-/// N, out compact_label N, out summary 2, out row_loss N, out lse N[, out dx N×H])
-struct CompactRowsSpec {
-  ElementType label;
-  std::optional<ElementType> dHidden; ///< its type, when there is one to clear
-};
-Kernel compactRows(const CompactRowsSpec &spec);
 
 /// Copies a chunk's rows of X, and computes their targets' logits, which are the first anchors. redo = 1 for
 /// valid rows. (x N×H, w V×H, row C, label C, out xc C×H, out target C, out anchor C, out redo C)
@@ -50,13 +40,11 @@ Kernel checkAnchor();
 /// Losses, and the factors of the gradients: r_i = g_i v_i, t_i = g_i (p_iy - 1), xs = r x.
 /// (sums C×T, target C, anchor C, row C, out row_loss N, out lse N
 ///  [, summary 2[, grad_output 1 or N], xc C×H, out scale C, out one_hot C, out xs C×H])
-enum class Upstream { one, scalar, rows }; ///< gradient of the result: not given, 1 value, N values
 struct CombineSpec {
   struct Gradients {
     ElementType element;      ///< of xc
     ElementType exponentials; ///< of xs
-    bool mean;                ///< divide by the number of valid rows
-    Upstream upstream;
+    UpstreamSpec upstream;
   };
   std::optional<Gradients> gradients;
 };
@@ -92,10 +80,6 @@ struct DWeightSpec {
   Block block;
 };
 Kernel dWeight(const DWeightSpec &spec);
-
-/// loss = Σ row_loss, or for a mean that over the number of valid rows.
-/// (row_loss N, summary 2, out loss 1)
-Kernel reduceLoss(bool mean);
 
 /// Valid rows of the chunk that begins at the `first` valid row, at most `capacity`.
 Index chunkRows(KernelBuilder &k, const View &summary, const Index &first, const Index &capacity);

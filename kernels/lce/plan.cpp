@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/loss/carver.h"
+
 namespace tilewright::lce {
 namespace {
 
@@ -79,33 +81,6 @@ int64_t largestChunk(const Problem &problem, Variant variant) {
     chunk = nextSmaller(chunk);
   return balanced(problem.rows, chunk);
 }
-
-/// Hands out 256-byte aligned pieces of memory; counts only, when there is none.
-class Carver {
-public:
-  explicit Carver(void *base) : base_(reinterpret_cast<uintptr_t>(base)) {}
-
-  TensorRef vector(ElementType element, int64_t size) {
-    return TensorRef::vector(take(size * elementBytes(element)), element, size);
-  }
-  TensorRef matrix(ElementType element, int64_t rows, int64_t columns, int64_t rowStride) {
-    TensorRef result = TensorRef::matrix(nullptr, element, rows, columns);
-    result.rowStride = rowStride;
-    result.data = take(rows * rowStride * elementBytes(element));
-    return result;
-  }
-  int64_t bytes() const { return used_; }
-
-private:
-  void *take(int64_t bytes) {
-    void *result = reinterpret_cast<void *>(base_ + used_);
-    used_ = roundUp(used_ + bytes, 256);
-    return result;
-  }
-
-  uintptr_t base_;
-  int64_t used_ = 0;
-};
 
 /// Rows of E begin a cache line further than a power of two would have them, lest a column's rows share cache
 /// sets.

@@ -1,7 +1,7 @@
 #include <limits>
 
-#include "kernels/dsl_helpers.h"
 #include "kernels/lce/kernels.h"
+#include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
 

@@ -22,6 +22,12 @@ inline Tile first(KernelBuilder &k, const View &vector) {
   return vector[k.range(Axis::rows, k.constant(0), 1)];
 }
 
+/// The divisor of a mean: the number of valid rows, which a loss's first kernel left in `summary`, at
+/// least 1.
+inline Tile validRows(KernelBuilder &k, const View &summary) {
+  return cast(max(first(k, summary), integer(k, 1)), ElementType::f32);
+}
+
 /// Truth values: which positions of the range lie inside an axis of `size`.
 inline Tile inside(KernelBuilder &k, const Range &range, const Index &size) {
   return range.positions() < k.toTile(size, ElementType::i32);

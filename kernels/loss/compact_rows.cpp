@@ -1,7 +1,7 @@
-#include "kernels/dsl_helpers.h"
-#include "kernels/lce/kernels.h"
+#include "kernels/loss/dsl_helpers.h"
+#include "kernels/loss/kernels.h"
 
-namespace tilewright::lce {
+namespace tilewright {
 
 // Every program counts the valid rows before its block by itself: with this block, that costs N²/2·128 reads
 // of labels, next to nothing beside the N·H·V of the products, and no second kernel.
@@ -9,7 +9,7 @@ constexpr int64_t kBlock = 128;
 
 Kernel compactRows(const CompactRowsSpec &spec) {
   const std::string clears = spec.dHidden ? std::string(",dx=") + elementName(*spec.dHidden) : "";
-  return defineKernel("lce_compact_rows", elementName(spec.label) + clears, [spec](KernelBuilder &k) {
+  return defineKernel("loss_compact_rows", elementName(spec.label) + clears, [spec](KernelBuilder &k) {
     const View label = k.input("label", spec.label, 1);
     const Index ignore = k.index("ignore_index"), classes = k.index("classes");
     const View row = k.output("row", ElementType::i32, 1);
@@ -52,4 +52,4 @@ Kernel compactRows(const CompactRowsSpec &spec) {
   });
 }
 
-} // namespace tilewright::lce
+} // namespace tilewright

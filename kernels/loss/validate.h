@@ -4,6 +4,7 @@
 #include <string>
 
 #include "compiler/base/status.h"
+#include "kernels/loss/kernels.h"
 #include "kernels/loss_options.h"
 #include "runtime/device.h"
 
@@ -25,6 +26,9 @@ struct LossTensors {
   TensorRef label, gradOutput, loss, lse;
 };
 Status checkLossTensors(const LossTensors &tensors, int64_t rows, Reduction reduction);
+
+/// What a (checked) upstream gradient is.
+Upstream upstreamOf(const TensorRef &gradOutput, int64_t rows, Reduction reduction);
 
 /// Waits for the device and reads what a loss's first kernel found: `summary` holds the number of valid rows
 /// and the first row with a bad label (the number of rows if there is none). A user error names that row and

@@ -1,4 +1,4 @@
-#include "kernels/validate.h"
+#include "kernels/loss/validate.h"
 
 namespace tilewright {
 namespace {
@@ -77,6 +77,11 @@ Status checkLossTensors(const LossTensors &t, int64_t rows, Reduction reduction)
   if (t.lse.data) TW_RETURN_IF_ERROR(checkVector(t.lse, "lse", rows, ElementType::f32));
   if (t.gradOutput.data) TW_RETURN_IF_ERROR(checkGradOutput(t.gradOutput, rows, reduction));
   return Status();
+}
+
+Upstream upstreamOf(const TensorRef &gradOutput, int64_t rows, Reduction reduction) {
+  if (!gradOutput.data) return Upstream::one;
+  return reduction == Reduction::none && gradOutput.sizes[0] == rows ? Upstream::rows : Upstream::scalar;
 }
 
 Status checkLabels(Device &device, Stream stream, const TensorRef &summary, const TensorRef &label,

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+
+#include "compiler/dsl/builder.h"
+#include "compiler/element_type.h"
+#include "kernels/loss/kernels.h"
+
+namespace tilewright::ce {
+
+/// Loss, lse and gradient of one row of logits. Rows are numbered by `row`, the valid ones first, then -1.
+/// (logits N×V, row N, label N, out row_loss N, out lse N[, summary 2[, grad_output 1 or N], out dlogits
+/// N×V])
+struct RowSpec {
+  struct Gradient {
+    ElementType output; ///< of dlogits
+    UpstreamSpec upstream;
+  };
+  ElementType element; ///< of logits
+  std::optional<Gradient> gradient;
+};
+Kernel row(const RowSpec &spec);
+
+} // namespace tilewright::ce
