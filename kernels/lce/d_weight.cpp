@@ -3,10 +3,15 @@
 
 namespace tilewright::lce {
 
-Index chunkRows(KernelBuilder &k, const View &summary, const Index &first, const Index &capacity) {
-  const Index valid = k.toIndex(tilewright::first(k, summary));
-  return max(min(valid - first, capacity), k.constant(0));
+namespace {
+
+/// Valid rows of the chunk that begins at the `begin`-th valid row, at most `capacity`.
+Index chunkRows(KernelBuilder &k, const View &summary, const Index &begin, const Index &capacity) {
+  const Index valid = k.toIndex(first(k, summary));
+  return max(min(valid - begin, capacity), k.constant(0));
 }
+
+} // namespace
 
 Kernel dWeight(const DWeightSpec &spec) {
   using Mode = DWeightSpec::Mode;
@@ -18,12 +23,12 @@ Kernel dWeight(const DWeightSpec &spec) {
     const View e = k.input("e", spec.exponentials, 2), xs = k.input("xs", spec.exponentials, 2);
     const View u = k.input("u", ElementType::f32, 2), slot = k.input("slot", ElementType::i32, 1);
     const View summary = k.input("summary", ElementType::i32, 1);
-    const Index first = k.index("first");
+    const Index begin = k.index("first");
     const View partial = spec.mode == Mode::finish ? k.input("partial", ElementType::f32, 2) : View();
     const View dw = k.output("dw", spec.output, 2);
 
     const auto [classes, hidden] = k.block(e.dim(1), xs.dim(1), spec.block.rows, spec.block.columns);
-    const Index rows = chunkRows(k, summary, first, e.dim(0));
+    const Index rows = chunkRows(k, summary, begin, e.dim(0));
     const auto part = [&, classes = classes, hidden = hidden] {
       const Tile product =
           dot(e.narrowed(0, rows).columns(classes).transpose(), xs.narrowed(0, rows).columns(hidden));

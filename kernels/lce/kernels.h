@@ -21,10 +21,13 @@ struct Block {
 };
 
 /// Copies a chunk's rows of X, and computes their targets' logits, which are the first anchors. redo = 1 for
-/// valid rows. (x N×H, w V×H, row C, label C, out xc C×H, out target C, out anchor C, out redo C)
+/// valid rows.
+///
+/// (x N×H, w V×H, row C, label C, out xc C×H, out target C, out anchor C, out redo C)
 Kernel gatherRows(ElementType element);
 
 /// One block of E, its row sums and its logits' row maxima; only where a row asks for it by `redo`.
+///
 /// (xc C×H, w V×H, label C, anchor C, redo C[, out e C×V], out sums C×T, out tops C×T), T blocks of columns
 struct ForwardSpec {
   ElementType element;
@@ -34,10 +37,12 @@ struct ForwardSpec {
 Kernel forward(const ForwardSpec &spec);
 
 /// Where S is out of range, the anchor becomes the row's largest logit, and redo stays 1; it is 0 elsewhere.
+///
 /// (sums C×T, tops C×T, out anchor C, out redo C)
 Kernel checkAnchor();
 
 /// Losses, and the factors of the gradients: r_i = g_i v_i, t_i = g_i (p_iy - 1), xs = r x.
+///
 /// (sums C×T, target C, anchor C, row C, out row_loss N, out lse N
 ///  [, summary 2[, grad_output 1 or N], xc C×H, out scale C, out one_hot C, out xs C×H])
 struct CombineSpec {
@@ -51,15 +56,19 @@ struct CombineSpec {
 Kernel combine(const CombineSpec &spec);
 
 /// Sorts a chunk's rows by label: order[s] = row at sorted position s, run[s] = length of the run of equal
-/// labels that starts there (else 0), slot[label] = where its run starts (-1 beforehand). (label C, out order
-/// C, out run C, out slot V)
+/// labels that starts there (else 0), slot[label] = where its run starts (-1 beforehand).
+///
+/// (label C, out order C, out run C, out slot V)
 Kernel rankLabels();
 
 /// u[s] = Σ t_i x_i over the run that starts at sorted position s: the one-hot part of dW, of each label that
-/// occurs. (xc C×H, one_hot C, order C, run C, out u C×H)
+/// occurs.
+///
+/// (xc C×H, one_hot C, order C, run C, out u C×H)
 Kernel oneHotSum(ElementType element, int64_t columns);
 
 /// dX_i = r_i (E W)_i + t_i w_y.
+///
 /// (e C×V, w V×H, label C, scale C, one_hot C, row C, out dx N×H)
 struct DHiddenSpec {
   ElementType element, exponentials, output;
@@ -68,6 +77,7 @@ struct DHiddenSpec {
 Kernel dHidden(const DHiddenSpec &spec);
 
 /// A chunk's part of dW = Eᵀ·xs + the rows of u.
+///
 /// (e C×V, xs C×H, u C×H, slot V, summary 2, first, [partial V×H,] out dw V×H)
 struct DWeightSpec {
   enum class Mode {
@@ -80,8 +90,5 @@ struct DWeightSpec {
   Block block;
 };
 Kernel dWeight(const DWeightSpec &spec);
-
-/// Valid rows of the chunk that begins at the `first` valid row, at most `capacity`.
-Index chunkRows(KernelBuilder &k, const View &summary, const Index &first, const Index &capacity);
 
 } // namespace tilewright::lce

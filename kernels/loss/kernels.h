@@ -12,8 +12,10 @@ namespace tilewright {
 
 /// Numbers the valid rows: row[p] and compactLabel[p] of the p-th one (both -1 beforehand). `summary` gets
 /// the number of valid rows and the first row whose label is neither a class nor ignored (the number of rows
-/// if there is none). Losses, lse and dX of all other rows become 0. (label N, ignore_index, classes, out row
-/// N, out compact_label N, out summary 2, out row_loss N, out lse N[, out dx N×H])
+/// if there is none). Losses, lse and dX of all other rows become 0.
+///
+/// (label N, ignore_index, classes, out row N, out compact_label N, out summary 2, out row_loss N, out lse N
+///  [, out dx N×H])
 struct CompactRowsSpec {
   ElementType label;
   std::optional<ElementType> dHidden; ///< its type, when there is one to clear
@@ -21,6 +23,7 @@ struct CompactRowsSpec {
 Kernel compactRows(const CompactRowsSpec &spec);
 
 /// loss = Σ row_loss, or for a mean that over the number of valid rows.
+///
 /// (row_loss N, summary 2, out loss 1)
 Kernel reduceLoss(bool mean);
 

@@ -1,0 +1,80 @@
+#include "kernels/catalog.h"
+
+#include "kernels/ce/kernels.h"
+#include "kernels/examples/examples.h"
+#include "kernels/lce/kernels.h"
+#include "kernels/loss/kernels.h"
+
+namespace tilewright {
+namespace {
+
+/// What E and the scaled rows of X are stored as.
+ElementType exponentialsOf(ElementType element) {
+  return element == ElementType::bf16 ? ElementType::bf16 : ElementType::f32;
+}
+
+const lce::Block kBlock{192, 256};
+const UpstreamSpec kMean{Upstream::one, true};
+
+Kernel lceForward(ElementType element) { return lce::forward({element, exponentialsOf(element), kBlock}); }
+Kernel lceForwardLoss(ElementType element) { return lce::forward({element, {}, kBlock}); }
+Kernel lceCheckAnchor(ElementType) { return lce::checkAnchor(); }
+Kernel lceCombine(ElementType element) {
+  return lce::combine({lce::CombineSpec::Gradients{element, exponentialsOf(element), kMean}});
+}
+Kernel lceRankLabels(ElementType) { return lce::rankLabels(); }
+Kernel lceOneHotSum(ElementType element) { return lce::oneHotSum(element, 512); }
+Kernel lceDx(ElementType element) {
+  return lce::dHidden({element, exponentialsOf(element), element, kBlock});
+}
+Kernel lceDw(ElementType element) {
+  return lce::dWeight({exponentialsOf(element), element, lce::DWeightSpec::Mode::store, kBlock});
+}
+Kernel lceDwAdd(ElementType element) {
+  return lce::dWeight({exponentialsOf(element), ElementType::f32, lce::DWeightSpec::Mode::add, kBlock});
+}
+Kernel lossCompactRows(ElementType) { return compactRows({ElementType::i64, {}}); }
+Kernel lossReduce(ElementType) { return reduceLoss(true); }
+Kernel ceRow(ElementType element) { return ce::row({element, {}}); }
+Kernel ceRowGradient(ElementType element) {
+  return ce::row({element, ce::RowSpec::Gradient{element, kMean}});
+}
+
+} // namespace
+
+const std::vector<CatalogEntry> &kernelCatalog() {
+  static const std::vector<CatalogEntry> catalog = {
+      {"loss_compact_rows", "numbers the rows that are not ignored", lossCompactRows},
+      {"loss_reduce", "the mean of the rows' losses", lossReduce},
+      {"lce_gather_rows", "linear cross entropy: a chunk's rows of X and their targets' logits",
+       lce::gatherRows},
+      {"lce_forward", "linear cross entropy: logits, their exponentials and row sums", lceForward},
+      {"lce_forward_loss", "the same when no gradient is wanted", lceForwardLoss},
+      {"lce_check_anchor", "linear cross entropy: finds rows whose exponentials left fp32's range",
+       lceCheckAnchor},
+      {"lce_combine", "linear cross entropy: losses and the factors of the gradients", lceCombine},
+      {"lce_rank_labels", "linear cross entropy: sorts a chunk's rows by label", lceRankLabels},
+      {"lce_one_hot_sum", "linear cross entropy: the targets' part of dW", lceOneHotSum},
+      {"lce_dx", "linear cross entropy: dX", lceDx},
+      {"lce_dw", "linear cross entropy: dW of the first chunk", lceDw},
+      {"lce_dw_add", "linear cross entropy: dW of a later chunk", lceDwAdd},
+      {"ce_row", "cross entropy of a row of logits", ceRow},
+      {"ce_row_gradient", "the same with the gradient", ceRowGradient},
+      {"vector_add", "example: the sum of two vectors", vectorAdd},
+      {"row_softmax", "example: the softmax of each row", rowSoftmax},
+      {"layer_norm", "example: layer norm, forward", layerNorm},
+      {"matmul_bias_gelu", "example: a matrix product with bias and GELU", matmulBiasGelu},
+  };
+  return catalog;
+}
+
+StatusOr<Kernel> findKernel(const std::string &name, ElementType element) {
+  std::string names;
+  for (const CatalogEntry &entry : kernelCatalog()) {
+    if (entry.name == name) return entry.make(element);
+    names += (names.empty() ? "" : ", ") + entry.name;
+  }
+  return userError("there is no kernel '" + name + "'; choose one of " + names);
+}
+
+} // namespace tilewright
