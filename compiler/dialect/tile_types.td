@@ -6,11 +6,11 @@ include "mlir/IR/AttrTypeBase.td"
 
 def Tile_ViewType : TypeDef<Tile_Dialect, "View"> {
   let mnemonic = "view";
-  let summary = "a tensor in memory: base, sizes, stride of its rows";
+  let summary = "a view of memory, !tile.view<…>";
   let description = [{
-    Rank 1 or 2, elements f32, bf16, f16, i32 or i64; all sizes are known at run time. Elements of a row are adjacent,
-    rows are a run-time stride apart. A view and what is narrowed from it share memory; views of different arguments
-    share none that either writes.
+    A tensor in memory: base, sizes, stride of its rows. Rank 1 or 2, elements f32, bf16, f16, i32 or i64; all sizes
+    are known at run time. Elements of a row are adjacent, rows are a run-time stride apart. A view and what is
+    narrowed from it share memory; views of different arguments share none that either writes.
 
     Example: `!tile.view<?x?xbf16>`, `!tile.view<?xi32>`.
   }];

@@ -1,0 +1,60 @@
+// Folds, and what common subexpression elimination may do to loads.
+// RUN: tile-opt %s --canonicalize --cse | FileCheck %s
+
+// CHECK-LABEL: func.func @dim_of_narrow(
+// CHECK-SAME: %[[V:.*]]: !tile.view<?x?xf32>, %[[N:.*]]: index
+func.func @dim_of_narrow(%v: !tile.view<?x?xf32>, %n: index) -> (index, index) {
+  %0 = tile.narrow %v, 0 to %n : !tile.view<?x?xf32>
+  // CHECK: %[[SAME:.*]] = tile.narrow
+  // CHECK: %[[ROWS:.*]] = tile.dim %[[SAME]], 0
+  // CHECK: %[[COLUMNS:.*]] = tile.dim %[[V]], 1
+  %1 = tile.dim %0, 0 : !tile.view<?x?xf32>
+  %2 = tile.dim %0, 1 : !tile.view<?x?xf32>
+  // CHECK: return %[[ROWS]], %[[COLUMNS]]
+  return %1, %2 : index, index
+}
+
+// CHECK-LABEL: func.func @broadcasts(
+// CHECK-SAME: %[[X:.*]]: tensor<1x1xf32>, %[[Y:.*]]: tensor<8x?xf32>, %[[N:.*]]: index
+func.func @broadcasts(%x: tensor<1x1xf32>, %y: tensor<8x?xf32>, %n: index)
+    -> (tensor<8x64xf32>, tensor<8x?xf32>, tensor<8x?xf32>, tensor<8x?xf32>) {
+  // CHECK: %[[A:.*]] = tile.broadcast %[[X]] : tensor<1x1xf32> -> tensor<8x64xf32>
+  %0 = tile.broadcast %x : tensor<1x1xf32> -> tensor<8x1xf32>
+  %1 = tile.broadcast %0 : tensor<8x1xf32> -> tensor<8x64xf32>
+  %2 = tile.broadcast %y : tensor<8x?xf32> -> tensor<8x?xf32>
+  // CHECK: %[[B:.*]] = tile.broadcast %[[X]] size %[[N]] : tensor<1x1xf32> -> tensor<8x?xf32>
+  %3 = tile.broadcast %x size %n : tensor<1x1xf32> -> tensor<1x?xf32>
+  %4 = tile.broadcast %3 : tensor<1x?xf32> -> tensor<8x?xf32>
+  %5 = tile.broadcast %0 size %n : tensor<8x1xf32> -> tensor<8x?xf32>
+  // CHECK: return %[[A]], %[[Y]], %[[B]], %[[B]]
+  return %1, %2, %4, %5 : tensor<8x64xf32>, tensor<8x?xf32>, tensor<8x?xf32>, tensor<8x?xf32>
+}
+
+// CHECK-LABEL: func.func @transposes(
+// CHECK-SAME: %[[X:.*]]: tensor<8x64xf32>, %[[S:.*]]: tensor<1x1xf32>
+func.func @transposes(%x: tensor<8x64xf32>, %s: tensor<1x1xf32>) -> (tensor<8x64xf32>, tensor<1x1xf32>) {
+  %0 = tile.transpose %x : tensor<8x64xf32>
+  %1 = tile.transpose %0 : tensor<64x8xf32>
+  %2 = tile.transpose %s : tensor<1x1xf32>
+  // CHECK-NEXT: return %[[X]], %[[S]]
+  return %1, %2 : tensor<8x64xf32>, tensor<1x1xf32>
+}
+
+// Equal loads are one; a store between them keeps them apart; a load that nobody uses goes.
+// CHECK-LABEL: func.func @loads(
+func.func @loads(%v: !tile.view<?xf32>, %w: !tile.view<?xf32>, %i: index) {
+  // CHECK-NEXT: %[[A:.*]] = tile.load
+  // CHECK-NEXT: %[[SUM:.*]] = arith.addf %[[A]], %[[A]]
+  // CHECK-NEXT: tile.store %[[SUM]]
+  // CHECK-NEXT: %[[B:.*]] = tile.load
+  // CHECK-NEXT: tile.store %[[B]]
+  // CHECK-NEXT: return
+  %0 = tile.load %v[%i] : !tile.view<?xf32> -> tensor<8x1xf32>
+  %1 = tile.load %v[%i] : !tile.view<?xf32> -> tensor<8x1xf32>
+  %2 = arith.addf %0, %1 : tensor<8x1xf32>
+  tile.store %2, %w[%i] : tensor<8x1xf32>, !tile.view<?xf32>
+  %3 = tile.load %v[%i] : !tile.view<?xf32> -> tensor<8x1xf32>
+  %4 = tile.load %w[%i] : !tile.view<?xf32> -> tensor<8x1xf32>
+  tile.store %3, %w[%i] : tensor<8x1xf32>, !tile.view<?xf32>
+  return
+}

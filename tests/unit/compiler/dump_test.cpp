@@ -1,0 +1,131 @@
+#include "compiler/dump.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Pass/PassManager.h"
+
+#include "compiler/dsl/build.h"
+#include "compiler/pipeline.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+std::string contents(const std::filesystem::path &path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// A folder of this test's own, with TILEWRIGHT_DUMP_DIR set to it.
+class DumpTest : public ::testing::Test {
+protected:
+  void SetUp() override {
+    const auto *test = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::path(::testing::TempDir()) / test->name();
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    setenv("TILEWRIGHT_DUMP_DIR", folder_.c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv("TILEWRIGHT_DUMP");
+    unsetenv("TILEWRIGHT_DUMP_DIR");
+  }
+
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto &entry : std::filesystem::directory_iterator(folder_))
+      names.push_back(entry.path().filename().string());
+    return names;
+  }
+
+  std::filesystem::path folder_;
+};
+
+Kernel twice() {
+  return defineKernel("twice", "", [](KernelBuilder &k) {
+    View x = k.input("x", ElementType::f32, 1), y = k.output("y", ElementType::f32, 1);
+    Range i = k.blockColumns(x.dim(0), 64);
+    k.store(y, i, x[i] * 2);
+  });
+}
+
+TEST_F(DumpTest, WritesTheStagesThatAreAskedFor) {
+  setenv("TILEWRIGHT_DUMP", "tile,lowered,llvm,assembly", 1);
+  ASSERT_TRUE(compile(twice(), hostTarget(), {}).ok());
+  std::string stem = "twice-" + fingerprint(twice())->substr(0, 8);
+  EXPECT_THAT(files(),
+              UnorderedElementsAre(stem + ".tile.mlir", stem + ".lowered.mlir", stem + ".ll", stem + ".s"));
+  EXPECT_THAT(contents(folder_ / (stem + ".tile.mlir")), HasSubstr("tile.load"));
+  EXPECT_THAT(contents(folder_ / (stem + ".ll")), HasSubstr("define void @twice"));
+  EXPECT_THAT(contents(folder_ / (stem + ".s")), HasSubstr("twice:"));
+}
+
+TEST_F(DumpTest, WritesNothingUnasked) {
+  ASSERT_TRUE(compile(twice(), hostTarget(), {}).ok());
+  EXPECT_THAT(files(), UnorderedElementsAre());
+}
+
+TEST_F(DumpTest, AFolderThatIsNotThereFailsNothing) {
+  setenv("TILEWRIGHT_DUMP", "tile", 1);
+  setenv("TILEWRIGHT_DUMP_DIR", (folder_ / "missing").c_str(), 1);
+  EXPECT_TRUE(compile(twice(), hostTarget(), {}).ok());
+}
+
+TEST_F(DumpTest, AStageThatIsNotUnderstoodIsAUserError) {
+  setenv("TILEWRIGHT_DUMP", "ptx,nonsense", 1);
+  auto artifact = compile(twice(), hostTarget(), {});
+  EXPECT_EQ(artifact.status().kind(), StatusKind::user);
+  EXPECT_THAT(artifact.status().message(), HasSubstr("TILEWRIGHT_DUMP"));
+}
+
+/// Output of a command, stderr included.
+std::string outputOf(const std::string &command) {
+  std::string text;
+  FILE *pipe = popen((command + " 2>&1").c_str(), "r");
+  char buffer[4096];
+  while (std::size_t count = fread(buffer, 1, sizeof buffer, pipe))
+    text.append(buffer, count);
+  pclose(pipe);
+  return text;
+}
+
+TEST_F(DumpTest, AFailingPassLeavesAReproducer) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  // Long tiles, which a target's lowering refuses when stream-rows has not run.
+  Kernel kernel = defineKernel("rows", "", [](KernelBuilder &k) {
+    View x = k.input("x", ElementType::f32, 2), y = k.output("y", ElementType::f32, 2);
+    Range rows = k.blockRows(x.dim(0), 8), columns = k.whole(x.dim(1));
+    k.store(y, rows, columns, exp(x.at(rows, columns)));
+  });
+  auto module = buildKernel(kernel, context);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  Dump dump(*readEnvironment(), "rows", "0123456789");
+  Status status = dump.runPasses(
+      **module, [](mlir::OpPassManager &passes) { addCpuPasses(passes, hostTarget(), CompileOptions()); });
+
+  EXPECT_EQ(status.kind(), StatusKind::compile);
+  std::string file = (folder_ / "rows-01234567.lower-to-vector.mlir").string();
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("kernel 'rows': pass 'lower-to-vector' failed: "), HasSubstr("long tile"),
+                    HasSubstr("tile-opt --run-reproducer " + file)));
+  EXPECT_THAT(outputOf("tools/tile-opt --run-reproducer " + file),
+              AllOf(HasSubstr("error:"), HasSubstr("long tile")));
+}
+
+} // namespace
+} // namespace tilewright
