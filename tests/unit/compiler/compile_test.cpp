@@ -1,3 +1,5 @@
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -81,6 +83,21 @@ TEST(Compile, ATargetWithoutALoweringIsAUserError) {
   auto artifact = compile(scaled(), gpu, {});
   EXPECT_EQ(artifact.status().kind(), StatusKind::user);
   EXPECT_THAT(artifact.status().message(), HasSubstr("nvptx sm_90a"));
+}
+
+TEST(Compile, SideBySide) {
+  std::vector<std::string> binaries(8);
+  std::vector<std::thread> threads;
+  for (std::string &binary : binaries)
+    threads.emplace_back([&binary] {
+      auto artifact = compile(scaled(), hostTarget(), {});
+      binary = artifact.ok() ? artifact->binary : artifact.status().message();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const std::string &binary : binaries)
+    EXPECT_EQ(binary, binaries[0]);
+  EXPECT_EQ(binaries[0].substr(1, 3), "ELF");
 }
 
 } // namespace

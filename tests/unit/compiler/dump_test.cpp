@@ -13,6 +13,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include "compiler/dsl/build.h"
 #include "compiler/pipeline.h"
@@ -104,27 +105,53 @@ std::string outputOf(const std::string &command) {
   return text;
 }
 
+/// What a compile error says that leaves a reproducer, and what tile-opt says when it runs it.
+void expectReproduced(const Status &status, const std::string &pass, const std::string &message,
+                      const std::string &file) {
+  EXPECT_EQ(status.kind(), StatusKind::compile);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("pass '" + pass + "' failed: "), HasSubstr(message),
+                                      HasSubstr("tile-opt --run-reproducer " + file)));
+  EXPECT_THAT(outputOf("tools/tile-opt --run-reproducer " + file),
+              AllOf(HasSubstr("error:"), HasSubstr(message)));
+}
+
 TEST_F(DumpTest, AFailingPassLeavesAReproducer) {
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   // Long tiles, which a target's lowering refuses when stream-rows has not run.
   Kernel kernel = defineKernel("rows", "", [](KernelBuilder &k) {
     View x = k.input("x", ElementType::f32, 2), y = k.output("y", ElementType::f32, 2);
     Range rows = k.blockRows(x.dim(0), 8), columns = k.whole(x.dim(1));
     k.store(y, rows, columns, exp(x.at(rows, columns)));
   });
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   auto module = buildKernel(kernel, context);
   ASSERT_TRUE(module.ok()) << module.status().message();
   Dump dump(*readEnvironment(), "rows", "0123456789");
   Status status = dump.runPasses(
       **module, [](mlir::OpPassManager &passes) { addCpuPasses(passes, hostTarget(), CompileOptions()); });
+  expectReproduced(status, "lower-to-vector", "long tile", folder_ / "rows-01234567.lower-to-vector.mlir");
+}
 
-  EXPECT_EQ(status.kind(), StatusKind::compile);
-  std::string file = (folder_ / "rows-01234567.lower-to-vector.mlir").string();
-  EXPECT_THAT(status.message(),
-              AllOf(HasSubstr("kernel 'rows': pass 'lower-to-vector' failed: "), HasSubstr("long tile"),
-                    HasSubstr("tile-opt --run-reproducer " + file)));
-  EXPECT_THAT(outputOf("tools/tile-opt --run-reproducer " + file),
-              AllOf(HasSubstr("error:"), HasSubstr("long tile")));
+TEST_F(DumpTest, APassOfAFunctionLeavesAReproducerToo) {
+  Kernel kernel = defineKernel("widths", "", [](KernelBuilder &k) {
+    View x = k.input("x", ElementType::f32, 2), y = k.output("y", ElementType::f32, 2);
+    Range rows = k.blockRows(x.dim(0), 8);
+    k.store(y, rows, k.whole(y.dim(1)), x.at(rows, k.whole(x.dim(1))) + x.at(rows, k.whole(x.dim(0))));
+  });
+  std::string stem = "widths-" + fingerprint(kernel)->substr(0, 8);
+  expectReproduced(compile(kernel, hostTarget(), {}).status(), "stream-rows", "long tiles of one width",
+                   folder_ / (stem + ".stream-rows.mlir"));
+}
+
+TEST(Pipeline, TileOptRunsEveryPassOfIt) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  mlir::PassManager passes(&context);
+  addTilePasses(passes);
+  addCpuPasses(passes, hostTarget(), CompileOptions());
+  std::string pipeline;
+  llvm::raw_string_ostream stream(pipeline);
+  passes.printAsTextualPipeline(stream);
+  EXPECT_THAT(outputOf("echo | tools/tile-opt --pass-pipeline='" + pipeline + "'"),
+              AllOf(HasSubstr("module"), ::testing::Not(HasSubstr("error"))));
 }
 
 } // namespace
