@@ -243,5 +243,30 @@ TEST(CpuDevice, TruncatedObjectsAreErrors) {
   }
 }
 
+TEST(CpuDevice, LoadingDamagedObjectsDoesNotEndTheProcess) {
+  Artifact artifact;
+  artifact.kernel = "damaged";
+  artifact.binary = test::objectFromIr(R"(
+declare float @expf(float)
+@table = internal constant [2 x float] [float 1.0, float 2.0]
+define void @damaged(ptr %a, ptr %b, ptr %c) nounwind {
+  %i = load i64, ptr %b
+  %where = getelementptr [2 x float], ptr @table, i64 0, i64 %i
+  %v = load float, ptr %where
+  %e = call float @expf(float %v)
+  store float %e, ptr %a
+  ret void
+})");
+  CpuDevice device(1);
+  int refused = 0;
+  for (std::size_t bit = 0; bit < 8 * artifact.binary.size(); ++bit) {
+    artifact.binary[bit / 8] ^= 1 << bit % 8;
+    if (!device.load(artifact).ok()) ++refused;
+    artifact.binary[bit / 8] ^= 1 << bit % 8;
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_TRUE(device.load(artifact).ok());
+}
+
 } // namespace
 } // namespace tilewright

@@ -1,0 +1,171 @@
+#include "runtime/runtime.h"
+
+#include <chrono>
+#include <cstdlib>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "tests/support/artifacts.h"
+#include "tests/support/fake_device.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_object.h"
+
+namespace tilewright {
+namespace {
+
+using test::sampleArtifact;
+using test::TemporaryFolder;
+using ::testing::HasSubstr;
+
+const KernelKey kKey{"scale", "spec", "options"};
+
+Environment environmentWith(const std::string &cacheDir) {
+  Environment environment;
+  environment.cacheDir = cacheDir;
+  return environment;
+}
+
+std::unique_ptr<Runtime> fakeRuntime(const std::string &cacheDir) {
+  return std::make_unique<Runtime>(std::make_unique<test::FakeDevice>(), environmentWith(cacheDir));
+}
+
+KernelSource sourceOf(const Artifact &artifact, const std::string &fingerprint = "body") {
+  return {[=] { return StatusOr<std::string>(fingerprint); }, [=] { return StatusOr<Artifact>(artifact); }};
+}
+
+TEST(OpenDevice, OpensTheCpuAndRefusesOthersWithTheChoices) {
+  unsetenv("TILEWRIGHT_DEVICE");
+  EXPECT_TRUE(openDevice("cpu").ok());
+  EXPECT_TRUE(openDevice().ok());
+  for (const char *name : {"cuda", "cuda:1", "tpu", "CPU", "cpu:0"}) {
+    auto device = openDevice(name);
+    ASSERT_FALSE(device.ok()) << name;
+    EXPECT_EQ(device.status().kind(), StatusKind::user);
+    EXPECT_THAT(device.status().message(), HasSubstr(std::string("'") + name + "'"));
+    EXPECT_THAT(device.status().message(), HasSubstr("choices: cpu"));
+  }
+}
+
+TEST(OpenDevice, FollowsTheEnvironment) {
+  setenv("TILEWRIGHT_DEVICE", "cuda", 1);
+  EXPECT_FALSE(openDevice().ok());
+  EXPECT_TRUE(openDevice("cpu").ok());
+  setenv("TILEWRIGHT_DEVICE", "toaster", 1);
+  EXPECT_THAT(openDevice("cpu").status().message(), HasSubstr("TILEWRIGHT_DEVICE"));
+  setenv("TILEWRIGHT_DEVICE", "cpu", 1);
+  setenv("TILEWRIGHT_THREADS", "3", 1);
+  EXPECT_EQ((*openDevice())->info().units, 3);
+  unsetenv("TILEWRIGHT_THREADS");
+  unsetenv("TILEWRIGHT_DEVICE");
+}
+
+TEST(Runtime, CountsWhereKernelsCameFrom) {
+  TemporaryFolder folder;
+  auto first = fakeRuntime(folder.path());
+  ASSERT_TRUE(first->kernel(kKey, sourceOf(sampleArtifact())).ok());
+  ASSERT_TRUE(first->kernel(kKey, sourceOf(sampleArtifact())).ok());
+  EXPECT_EQ(first->counters().compiled, 1);
+  EXPECT_EQ(first->counters().memoryHits, 1);
+  EXPECT_EQ(first->counters().diskHits, 0);
+  EXPECT_GE(first->counters().compileMilliseconds, 0);
+
+  auto second = fakeRuntime(folder.path());
+  auto kernel = second->kernel(kKey, sourceOf(sampleArtifact()));
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_TRUE(test::sameCode((*kernel)->artifact(), sampleArtifact()));
+  EXPECT_EQ(second->counters().compiled, 0);
+  EXPECT_EQ(second->counters().diskHits, 1);
+}
+
+TEST(Runtime, AnEditedKernelIsCompiledAgain) {
+  TemporaryFolder folder;
+  ASSERT_TRUE(fakeRuntime(folder.path())->kernel(kKey, sourceOf(sampleArtifact(), "before")).ok());
+  auto runtime = fakeRuntime(folder.path());
+  ASSERT_TRUE(runtime->kernel(kKey, sourceOf(sampleArtifact(), "after")).ok());
+  EXPECT_EQ(runtime->counters().compiled, 1);
+}
+
+TEST(Runtime, WithoutAFolderKernelsAreCompiled) {
+  ::testing::internal::CaptureStderr();
+  for (int run = 0; run < 2; ++run) {
+    auto runtime = fakeRuntime("");
+    ASSERT_TRUE(runtime->kernel(kKey, sourceOf(sampleArtifact())).ok());
+    EXPECT_EQ(runtime->counters().compiled, 1);
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Runtime, AnUnusableFolderIsOneWarning) {
+  TemporaryFolder folder;
+  test::writeWholeFile(folder / "file", "x");
+  mkdir((folder / "open").c_str(), 0700);
+  chmod((folder / "open").c_str(), 0777);
+  for (const std::string &dir : {folder / "file/cache", folder / "open"}) {
+    ::testing::internal::CaptureStderr();
+    auto runtime = fakeRuntime(dir);
+    for (const char *name : {"a", "b", "c"})
+      ASSERT_TRUE(runtime->kernel({name, "", ""}, sourceOf(sampleArtifact(name))).ok());
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    EXPECT_THAT(log, HasSubstr(dir));
+    EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+  }
+}
+
+TEST(Runtime, NothingIsMadeOnDiskBeforeAKernelIs) {
+  TemporaryFolder folder;
+  fakeRuntime(folder / "cache");
+  EXPECT_FALSE(std::filesystem::exists(folder / "cache"));
+}
+
+TEST(Runtime, DumpsNeedTheCompiler) {
+  TemporaryFolder folder;
+  ASSERT_TRUE(fakeRuntime(folder.path())->kernel(kKey, sourceOf(sampleArtifact())).ok());
+  Environment environment = environmentWith(folder.path());
+  environment.dump = {"tile"};
+  Runtime runtime(std::make_unique<test::FakeDevice>(), environment);
+  ASSERT_TRUE(runtime.kernel(kKey, sourceOf(sampleArtifact())).ok());
+  EXPECT_EQ(runtime.counters().compiled, 1);
+}
+
+TEST(Runtime, ErrorsOfFingerprintCompilerAndLoaderComeBack) {
+  TemporaryFolder folder;
+  auto runtime = fakeRuntime(folder.path());
+  KernelSource source = sourceOf(sampleArtifact());
+  source.fingerprint = []() -> StatusOr<std::string> { return compileError("bad body"); };
+  EXPECT_EQ(runtime->kernel(kKey, source).status().message(), "bad body");
+  source = sourceOf(sampleArtifact());
+  source.compile = []() -> StatusOr<Artifact> { return compileError("bad code"); };
+  EXPECT_EQ(runtime->kernel(kKey, source).status().message(), "bad code");
+  Artifact refused = sampleArtifact();
+  refused.binary = "refuse";
+  EXPECT_THAT(runtime->kernel(kKey, sourceOf(refused)).status().message(), HasSubstr("refuses"));
+  EXPECT_TRUE(runtime->kernel(kKey, sourceOf(sampleArtifact())).ok());
+}
+
+TEST(Runtime, MachineCodeFromDiskRuns) {
+  TemporaryFolder folder;
+  Artifact artifact;
+  artifact.kernel = "seven";
+  artifact.parameters = {{Parameter::Kind::view, "out", ElementType::i64, 1, true}};
+  artifact.binary =
+      test::objectFromIr("define void @seven(ptr %slots, ptr %id, ptr %scratch) {\n"
+                         "  %out = load ptr, ptr %slots\n  store i64 7, ptr %out\n  ret void\n}");
+  for (int run = 0; run < 2; ++run) {
+    Runtime runtime(*openDevice("cpu"), environmentWith(folder.path()));
+    const auto begin = std::chrono::steady_clock::now();
+    auto kernel = runtime.kernel({"seven", "", ""}, sourceOf(artifact));
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+    int64_t out = 0;
+    ASSERT_TRUE(
+        runtime.device().launch(**kernel, {TensorRef::vector(&out, ElementType::i64, 1)}, nullptr).ok());
+    EXPECT_EQ(out, 7);
+    EXPECT_EQ(runtime.counters().diskHits, run);
+    RecordProperty(run ? "warmMilliseconds" : "coldMilliseconds", std::to_string(took.count()));
+  }
+}
+
+} // namespace
+} // namespace tilewright
