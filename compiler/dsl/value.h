@@ -77,7 +77,8 @@ struct Range {
 struct Strip;
 
 /// A tensor in memory, rank 1 or 2, rows adjacent elements. Reads outside give zero, writes outside are
-/// dropped.
+/// dropped. Views of different parameters share no memory that the kernel writes; what is updated in place is
+/// one output.
 class View : public Handle {
 public:
   View() = default;
@@ -125,7 +126,7 @@ Condition operator!=(const Index &a, int64_t b);
 Tile operator+(const Tile &a, const Tile &b);
 Tile operator-(const Tile &a, const Tile &b);
 Tile operator*(const Tile &a, const Tile &b);
-Tile operator/(const Tile &a, const Tile &b);
+Tile operator/(const Tile &a, const Tile &b); ///< of fp32
 Tile operator-(const Tile &a);
 /// With a number of the tile's own kind (rounded to fp32, or an integer).
 Tile operator+(const Tile &a, double b);
@@ -169,7 +170,8 @@ Tile erf(const Tile &x);
 Tile sqrt(const Tile &x);
 Tile rsqrt(const Tile &x);
 
-/// Integer tiles to and from fp32 (towards zero), and between i32 and i64.
+/// Integers to and from fp32 (towards zero), truth values to 0 and 1, and between i32 and i64 (the low bits).
+/// What an fp32 number outside the integers' range gives is not specified.
 Tile cast(const Tile &x, ElementType element);
 
 /// Reductions along an axis: R×C gives R×1 along columns, 1×C along rows.
