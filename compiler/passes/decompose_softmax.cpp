@@ -10,17 +10,21 @@ namespace tilewright {
 namespace {
 
 /// log_softmax(x) = (x - m) - log Σ exp(x - m),  m = max x
-void decompose(tile::LogSoftmaxOp op) {
+WalkResult decompose(tile::LogSoftmaxOp op) {
+  if (failed(checkWidths(op))) return WalkResult::interrupt();
   TileBuilder b(op);
   Value x = op.getValue(), shifted;
   auto [m, s] = b.maxAndSum(x, &shifted);
   Value logSum = b.create<math::LogOp>(s);
   op.replaceAllUsesWith(b.create<arith::SubFOp>(shifted, b.spread(logSum, x)).getResult());
   op.erase();
+  return WalkResult::advance();
 }
 
 struct DecomposeSoftmax : impl::DecomposeSoftmaxBase<DecomposeSoftmax> {
-  void runOnOperation() override { getOperation().walk(decompose); }
+  void runOnOperation() override {
+    if (getOperation().walk(decompose).wasInterrupted()) signalPassFailure();
+  }
 };
 
 } // namespace

@@ -215,16 +215,18 @@ void scatterToSelect(tile::ScatterOp scatter) {
   scatter.erase();
 }
 
-void gatherToSelect(tile::GatherOp gather) {
+WalkResult gatherToSelect(tile::GatherOp gather) {
+  if (failed(checkWidths(gather))) return WalkResult::interrupt();
   gather.replaceAllUsesWith(Picker(gather).run());
   // What only this gather wanted must not look like another use of a row to the next gather.
   eraseDead(gather);
+  return WalkResult::advance();
 }
 
 struct GatherToSelect : impl::GatherToSelectBase<GatherToSelect> {
   void runOnOperation() override {
     getOperation().walk(sumOfScatter);
-    getOperation().walk(gatherToSelect);
+    if (getOperation().walk(gatherToSelect).wasInterrupted()) return signalPassFailure();
     getOperation().walk(scatterToSelect);
   }
 };

@@ -1,5 +1,6 @@
 #include "compiler/passes/memory_access.h"
 
+#include "compiler/passes/tile_builder.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -23,8 +24,7 @@ Value columnOf(Operation *op) {
 }
 
 bool touchesLongTile(Operation *op) {
-  auto isLong = [](Type type) { return isa<RankedTensorType>(type) && tile::isLong(type); };
-  return llvm::any_of(op->getOperandTypes(), isLong) || llvm::any_of(op->getResultTypes(), isLong);
+  return llvm::any_of(op->getOperandTypes(), isLongTile) || llvm::any_of(op->getResultTypes(), isLongTile);
 }
 
 void addAccesses(Operation *op, SmallVector<MemoryAccess> &accesses) {

@@ -103,7 +103,8 @@ struct StreamRows : impl::StreamRowsBase<StreamRows> {
 private:
   LogicalResult stream(func::FuncOp function) {
     if (block < 0)
-      return function.emitError("stream-rows: expected a block of 0 or more columns, found ") << block;
+      return function.emitError("stream-rows: expected a block of 0 or more columns, found ")
+             << block.getValue();
     for (Block &body : function.getBody())
       if (failed(copyIntoRegions(body))) return failure();
     // What has no users is in no sweep.

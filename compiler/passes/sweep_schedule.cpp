@@ -7,8 +7,6 @@ using namespace mlir;
 
 namespace tilewright {
 
-bool isLongTile(Type type) { return isa<RankedTensorType>(type) && tile::isLong(type); }
-
 bool ScheduledOp::isSink() const { return isLong && llvm::none_of(op->getResultTypes(), isLongTile); }
 
 bool ScheduledOp::isReduction() const { return isSink() && op->getNumResults() > 0; }
@@ -34,13 +32,12 @@ LogicalResult checkStreamable(Operation *op) {
 /// Sets the one width of an operation's long tiles.
 LogicalResult findWidth(ScheduledOp &scheduled) {
   Operation *op = scheduled.op;
+  if (failed(checkWidths(op))) return failure();
   SmallVector<Value> widths;
   for (Value operand : op->getOperands())
     if (isLongTile(operand.getType())) widths.push_back(widthOf(operand));
   if (OpOperand *size = sizeOperand(op)) widths.push_back(size->get());
   for (Value width : widths) {
-    if (!width)
-      return op->emitOpError("has a long operand of unknown width: long tiles cannot be carried by a loop");
     if (sameValue(width, widths.front())) continue;
     InFlightDiagnostic error = op->emitOpError("needs long tiles of one width, found two");
     error.attachNote(widths.front().getLoc()) << "one width";

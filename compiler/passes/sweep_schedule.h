@@ -4,8 +4,6 @@
 
 namespace tilewright {
 
-bool isLongTile(mlir::Type type);
-
 /// An operation of a block in a plan that computes long tiles in sweeps: loops over the columns of a row,
 /// numbered in the order in which they run.
 struct ScheduledOp {

@@ -60,6 +60,8 @@ std::pair<Value, Value> TileBuilder::maxAndSum(Value x, Value *shifted) {
   return {m, reduce(tile::ReductionKind::sum, create<math::ExpOp>(d))};
 }
 
+bool isLongTile(Type type) { return isa<RankedTensorType>(type) && tile::isLong(type); }
+
 OpOperand *sizeOperand(Operation *op) {
   return TypeSwitch<Operation *, OpOperand *>(op)
       .Case<tile::LoadOp, tile::LoadRowsOp, tile::IotaOp, tile::BroadcastOp, tile::ScatterOp>(
@@ -73,12 +75,20 @@ OpOperand *sizeOperand(Operation *op) {
 Value widthOf(Value longTile) {
   while (Operation *op = longTile.getDefiningOp()) {
     if (OpOperand *size = sizeOperand(op)) return size->get();
-    auto isLong = [](Value v) { return isa<RankedTensorType>(v.getType()) && tile::isLong(v.getType()); };
-    auto operand = llvm::find_if(op->getOperands(), isLong);
+    auto operand = llvm::find_if(op->getOperands(), [](Value v) { return isLongTile(v.getType()); });
     if (operand == op->operand_end()) break;
     longTile = *operand;
   }
   return {};
+}
+
+LogicalResult checkWidths(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (isLongTile(operand.getType()) && !widthOf(operand))
+      return op->emitOpError(
+          "has a long operand of unknown width: long tiles are made from loads and cannot be "
+          "arguments or carried by a loop");
+  return success();
 }
 
 bool sameValue(Value a, Value b) {

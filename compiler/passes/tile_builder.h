@@ -34,10 +34,13 @@ public:
   std::pair<Value, Value> maxAndSum(Value x, Value *shifted = nullptr);
 };
 
+bool isLongTile(mlir::Type type);
 /// The operand that gives a long result its width, or null.
 mlir::OpOperand *sizeOperand(mlir::Operation *op);
 /// The width of a long tile: the `size` it goes back to. Null when it is a block's argument.
 mlir::Value widthOf(mlir::Value longTile);
+/// An error at `op` when it has a long operand whose width nothing tells.
+mlir::LogicalResult checkWidths(mlir::Operation *op);
 /// Whether two values are equal by construction: the same, or made alike from the same operands.
 bool sameValue(mlir::Value a, mlir::Value b);
 bool isZero(mlir::Value index);
