@@ -3,19 +3,6 @@
 // RUN: not tile-opt --run-reproducer %t.mlir 2>&1 | FileCheck %s
 // CHECK: error: 'tile.gather' op cannot be computed block by block
 
-// So it does for the pass lists of targets: all their passes are known to it.
-// RUN: tile-opt --help | FileCheck %s --check-prefix=PASSES
-// PASSES-DAG: --convert-arith-to-llvm
-// PASSES-DAG: --convert-cf-to-llvm
-// PASSES-DAG: --convert-func-to-llvm
-// PASSES-DAG: --convert-math-to-llvm
-// PASSES-DAG: --convert-scf-to-cf
-// PASSES-DAG: --convert-vector-to-llvm
-// PASSES-DAG: --expand-math
-// PASSES-DAG: --loop-invariant-code-motion
-// PASSES-DAG: --lower-to-vector
-// PASSES-DAG: --reconcile-unrealized-casts
-
 func.func @gather(%v: !tile.view<?x?xf32>, %i: tensor<8x1xi32>, %n: index) -> tensor<8x1xf32> {
   %c0 = arith.constant 0 : index
   %x = tile.load %v[%c0, %c0] size %n : !tile.view<?x?xf32> -> tensor<8x?xf32>
