@@ -1,6 +1,7 @@
 #include "runtime/artifact_cache.h"
 
 #include <cerrno>
+#include <ctime>
 #include <utility>
 
 #include <fcntl.h>
@@ -39,24 +40,30 @@ struct TemporaryFolder {
 };
 
 StatusOr<TemporaryFolder> makeTemporaryFolder(int parent) {
-  for (;;) {
+  constexpr int attempts = 8;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
     TemporaryFolder folder{kTemporaryPrefix + randomName(), {}};
     if (mkdirat(parent, folder.name.c_str(), 0700) != 0) return systemError("cannot make a folder");
     folder.fd =
         FileDescriptor(openat(parent, folder.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-    struct stat info;
-    // Between the two calls above another process may have taken the folder for a leftover.
-    if (folder.fd.valid() && flock(folder.fd.get(), LOCK_EX | LOCK_NB) == 0 &&
-        fstat(folder.fd.get(), &info) == 0 && info.st_nlink > 0)
-      return folder;
-    if (!folder.fd.valid() && errno != ENOENT) return systemError("cannot open a new folder");
+    // Until it is locked, another process may take it for a leftover. Where folders cannot be locked (NFS),
+    // others go by its age.
+    const bool taken =
+        folder.fd.valid() && flock(folder.fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!taken && isStillThere(parent, folder.name, folder.fd.get())) return folder;
+    unlinkat(parent, folder.name.c_str(), AT_REMOVEDIR);
   }
+  return runtimeError("a new folder cannot be opened or disappears at once");
 }
 
 /// Removes what a process left that died. A living one holds a lock on its folder.
 bool removeIfLeftover(int parent, const std::string &folder) {
+  constexpr std::time_t longAgo = 3600; // seconds; writing an entry takes milliseconds
   FileDescriptor fd(openat(parent, folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  if (fd.valid() && flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return false;
+  struct stat info;
+  if (fd.valid() && flock(fd.get(), LOCK_EX | LOCK_NB) != 0 &&
+      (errno == EWOULDBLOCK || fstat(fd.get(), &info) != 0 || std::time(nullptr) - info.st_mtime < longAgo))
+    return false;
   return removeAt(parent, folder).ok();
 }
 

@@ -59,8 +59,11 @@ StatusOr<Artifact> Runtime::timedCompile(const KernelSource &source) {
   StatusOr<Artifact> artifact = source.compile();
   if (artifact.ok())
     if (Status assembled = device_->assemble(*artifact); !assembled.ok()) artifact = assembled;
+  const double milliseconds = millisecondsSince(begin);
+  if (artifact.ok())
+    logInfo("compiled '" + artifact->kernel + "' in " + std::to_string(milliseconds) + " ms");
   std::lock_guard<std::mutex> guard(countersMutex_);
-  counters_.compileMilliseconds += millisecondsSince(begin);
+  counters_.compileMilliseconds += milliseconds;
   if (artifact.ok()) ++counters_.compiled;
   return artifact;
 }
@@ -85,9 +88,11 @@ StatusOr<KernelHandle> Runtime::make(const KernelKey &key, const KernelSource &s
                                                    compilerVersion(), keyEnvironment()},
                                                   compile, load));
   if (fromDisk) {
+    const double milliseconds = millisecondsSince(begin);
+    logInfo("loaded '" + key.name + "' from disk in " + std::to_string(milliseconds) + " ms");
     std::lock_guard<std::mutex> guard(countersMutex_);
     ++counters_.diskHits;
-    counters_.diskMilliseconds += millisecondsSince(begin);
+    counters_.diskMilliseconds += milliseconds;
   }
   return KernelHandle(std::move(loaded));
 }

@@ -152,6 +152,12 @@ Status removeAt(int folder, const std::string &name) {
   return systemError("cannot remove folder " + name);
 }
 
+bool isStillThere(int folder, const std::string &name, int fd) {
+  struct stat open, named;
+  return fstat(fd, &open) == 0 && fstatat(folder, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         open.st_ino == named.st_ino && open.st_dev == named.st_dev;
+}
+
 StatusOr<std::vector<std::string>> namesIn(int folder) {
   // A second open: a directory stream takes its descriptor's position, and closes it.
   int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -57,6 +57,9 @@ Status syncToDisk(int fd);
 /// Removes a file, or a folder with all that is in it. What does not exist is removed already.
 Status removeAt(int folder, const std::string &name);
 
+/// Whether `name` in an open folder is still the open file or folder `fd`, not removed or replaced.
+bool isStillThere(int folder, const std::string &name, int fd);
+
 /// Names in an open folder, sorted, without "." and "..".
 StatusOr<std::vector<std::string>> namesIn(int folder);
 

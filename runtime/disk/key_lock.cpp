@@ -6,22 +6,11 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace tilewright {
-namespace {
 
 using std::chrono::milliseconds;
-
-/// The last holder removes its file; a lock on a removed file excludes nobody.
-bool isStillThere(int folder, const std::string &name, int file) {
-  struct stat held, named;
-  return fstat(file, &held) == 0 && fstatat(folder, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-         held.st_ino == named.st_ino && held.st_dev == named.st_dev;
-}
-
-} // namespace
 
 StatusOr<std::optional<KeyLock>> KeyLock::acquire(int folder, const std::string &name, milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
@@ -30,6 +19,7 @@ StatusOr<std::optional<KeyLock>> KeyLock::acquire(int folder, const std::string 
         openat(folder, name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
     if (!file.valid()) return systemError("cannot open lock file " + name);
     if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+      // The last holder removes its file; a lock on a removed file excludes nobody.
       if (isStillThere(folder, name, file.get()))
         return std::optional<KeyLock>(KeyLock(folder, name, std::move(file)));
       continue;
