@@ -45,11 +45,18 @@ SmallVector<MemoryAccess> memoryAccesses(Operation *op) {
   return accesses;
 }
 
+bool mayOverwrite(const MemoryAccess &write, const MemoryAccess &read) {
+  if (conflict(write, read)) return true;
+  return write.writes && !read.writes && write.parameter.getType() == read.parameter.getType() &&
+         (write.column || !read.column);
+}
+
 Operation *writerBetween(Operation *load, Block::iterator begin, Block::iterator end) {
   SmallVector<MemoryAccess> reads = memoryAccesses(load);
   for (Operation &op : llvm::make_range(begin, end))
     for (const MemoryAccess &access : memoryAccesses(&op))
-      if (llvm::any_of(reads, [&](const MemoryAccess &read) { return conflict(read, access); })) return &op;
+      if (llvm::any_of(reads, [&](const MemoryAccess &read) { return mayOverwrite(access, read); }))
+        return &op;
   return nullptr;
 }
 

@@ -4,8 +4,9 @@
 
 namespace tilewright {
 
-/// One view that an operation, or something in its regions, reads or writes. Views of different parameters
-/// share no memory; those narrowed from one parameter do.
+/// One view that an operation, or something in its regions, reads or writes. Views narrowed from one
+/// parameter share memory. Those of different parameters share none, or are one tensor which the kernel
+/// overwrites in place.
 struct MemoryAccess {
   mlir::Value parameter; ///< null: anything
   bool writes = false;
@@ -18,6 +19,10 @@ llvm::SmallVector<MemoryAccess> memoryAccesses(mlir::Operation *op);
 inline bool conflict(const MemoryAccess &a, const MemoryAccess &b) {
   return (a.writes || b.writes) && (!a.parameter || !b.parameter || a.parameter == b.parameter);
 }
+
+/// Whether `write` may overwrite what `read`, which comes before it, has read: of the same parameter, or in
+/// place by way of another one of the same type, a long row by a long row.
+bool mayOverwrite(const MemoryAccess &write, const MemoryAccess &read);
 
 /// The first of the operations from `begin` to `end` that may write what `load` reads; null if none does.
 mlir::Operation *writerBetween(mlir::Operation *load, mlir::Block::iterator begin, mlir::Block::iterator end);

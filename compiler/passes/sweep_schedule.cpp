@@ -127,7 +127,7 @@ private:
     int earliest = 0;
     for (const MemoryAccess &a : before.accesses)
       for (const MemoryAccess &b : after.accesses)
-        if (conflict(a, b))
+        if (conflict(a, b) || (before.isLong && after.isLong && mayOverwrite(b, a)))
           earliest = std::max(earliest, before.lastSweep + (canShare(before, a, after, b) ? 0 : 1));
     return earliest;
   }
@@ -154,7 +154,7 @@ private:
           worst = {ops_[j].op, ops_[i].op};
         }
     InFlightDiagnostic error = worst.second->emitOpError(
-        "overwrites a long row that is needed again after it; store to another view, or load the row anew");
+        "may overwrite a long row that is needed again after it; store it last, or load the row anew");
     error.attachNote(worst.first->getLoc()) << "the row is loaded here";
     return error;
   }

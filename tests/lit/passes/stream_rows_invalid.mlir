@@ -82,7 +82,7 @@ func.func @overwritten(%v: !tile.view<?x?xf32>, %w: !tile.view<?x?xf32>, %n: ind
   // expected-note@+1 {{the row is loaded here}}
   %x = tile.load %v[%c0, %c0] size %n : !tile.view<?x?xf32> -> tensor<8x?xf32>
   %e = math.exp %x : tensor<8x?xf32>
-  // expected-error@+1 {{overwrites a long row that is needed again after it; store to another view, or load the row anew}}
+  // expected-error@+1 {{may overwrite a long row that is needed again after it; store it last, or load the row anew}}
   tile.store %e, %v[%c0, %c0] : tensor<8x?xf32>, !tile.view<?x?xf32>
   %y = tile.load %v[%c0, %c0] size %n : !tile.view<?x?xf32> -> tensor<8x?xf32>
   %m = tile.reduce max, %y along 1 : tensor<8x?xf32>

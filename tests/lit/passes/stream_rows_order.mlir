@@ -130,3 +130,50 @@ func.func @static_store_waits(%v: !tile.view<?x?xf32>, %w: !tile.view<?x?xf32>, 
   tile.store %y, %w[%r, %c0] : tensor<8x?xf32>, !tile.view<?x?xf32>
   return
 }
+
+// -----
+
+// The same where the stored view may be the loaded one, bound twice.
+// CHECK-LABEL: @store_waits_for_another_view
+func.func @store_waits_for_another_view(%v: !tile.view<?x?xf32>, %w: !tile.view<?x?xf32>, %u: !tile.view<?x?xf32>, %r: index) {
+  // CHECK: scf.for
+  // CHECK-NOT: tile.store
+  // CHECK: scf.for
+  // CHECK: %[[X:.*]] = tile.load
+  // CHECK: %[[E:.*]] = math.exp %[[X]]
+  // CHECK: tile.store %[[E]]
+  // CHECK: %[[Y:.*]] = arith.subf %[[X]]
+  // CHECK: tile.store %[[Y]]
+  %c0 = arith.constant 0 : index
+  %n = tile.dim %v, 1 : !tile.view<?x?xf32>
+  %x = tile.load %v[%r, %c0] size %n : !tile.view<?x?xf32> -> tensor<8x?xf32>
+  %m = tile.reduce max, %x along 1 : tensor<8x?xf32>
+  %e = math.exp %x : tensor<8x?xf32>
+  tile.store %e, %w[%r, %c0] : tensor<8x?xf32>, !tile.view<?x?xf32>
+  %ms = tile.broadcast %m size %n : tensor<8x1xf32> -> tensor<8x?xf32>
+  %y = arith.subf %x, %ms : tensor<8x?xf32>
+  tile.store %y, %u[%r, %c0] : tensor<8x?xf32>, !tile.view<?x?xf32>
+  return
+}
+
+// -----
+
+// A view of another type is another tensor: its store has no reason to wait.
+// CHECK-LABEL: @store_of_another_type
+func.func @store_of_another_type(%v: !tile.view<?x?xf32>, %w: !tile.view<?x?xi32>, %r: index) {
+  // CHECK: scf.for
+  // CHECK: tile.store %{{.*}} : tensor<8x64xi32>
+  // CHECK: scf.yield
+  // CHECK: scf.for
+  // CHECK: tile.store %{{.*}} : tensor<8x64xf32>
+  %c0 = arith.constant 0 : index
+  %n = tile.dim %v, 1 : !tile.view<?x?xf32>
+  %x = tile.load %v[%r, %c0] size %n : !tile.view<?x?xf32> -> tensor<8x?xf32>
+  %m = tile.reduce max, %x along 1 : tensor<8x?xf32>
+  %e = arith.fptosi %x : tensor<8x?xf32> to tensor<8x?xi32>
+  tile.store %e, %w[%r, %c0] : tensor<8x?xi32>, !tile.view<?x?xi32>
+  %ms = tile.broadcast %m size %n : tensor<8x1xf32> -> tensor<8x?xf32>
+  %y = arith.subf %x, %ms : tensor<8x?xf32>
+  tile.store %y, %v[%r, %c0] : tensor<8x?xf32>, !tile.view<?x?xf32>
+  return
+}
