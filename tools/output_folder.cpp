@@ -44,6 +44,18 @@ Status writeAll(int descriptor, const void *data, std::size_t bytes, const std::
   return {};
 }
 
+/// Makes a new file; the caller removes it when this fails.
+Status writeNew(const std::string &path, const std::string &shownPath,
+                const std::vector<std::pair<const void *, std::size_t>> &parts) {
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor < 0) return cannotWrite(shownPath);
+  Status status;
+  for (const auto &[data, bytes] : parts)
+    if (status.ok()) status = writeAll(descriptor, data, bytes, shownPath);
+  if (close(descriptor) != 0 && status.ok()) status = cannotWrite(shownPath);
+  return status;
+}
+
 } // namespace
 
 StatusOr<OutputFolder> OutputFolder::prepare(const std::string &path, const std::vector<std::string> &names) {
@@ -88,15 +100,8 @@ Status OutputFolder::stage() {
 Status OutputFolder::write(const std::string &name,
                            const std::vector<std::pair<const void *, std::size_t>> &parts) {
   if (staging_.empty()) TW_RETURN_IF_ERROR(stage());
-  const std::string path = staging_ + "/" + name;
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor < 0) return cannotWrite(path_ + "/" + name);
-  Status status;
-  for (const auto &[data, bytes] : parts)
-    if (status.ok()) status = writeAll(descriptor, data, bytes, path_ + "/" + name);
-  if (close(descriptor) != 0 && status.ok()) status = cannotWrite(path_ + "/" + name);
   names_.push_back(name);
-  return status;
+  return writeNew(staging_ + "/" + name, path_ + "/" + name, parts);
 }
 
 Status OutputFolder::addNpy(const std::string &name, const std::vector<int64_t> &shape, const float *values) {
@@ -117,6 +122,19 @@ Status OutputFolder::commit() {
       return cannotWrite(path_ + "/" + name);
   made_ = false;
   return {};
+}
+
+Status writeFile(const std::string &path, const std::string &text) {
+  struct stat info;
+  if (path.empty() || isFolder(parentOf(path)) == false)
+    return userError("expected a file to write in a folder that exists, found '" + path + "'");
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    return userError(path + ": expected a file to write, found something else of that name");
+  const std::string beside = path + ".tilewright-" + std::to_string(getpid());
+  Status status = writeNew(beside, path, {{text.data(), text.size()}});
+  if (status.ok() && rename(beside.c_str(), path.c_str()) != 0) status = cannotWrite(path);
+  if (!status.ok()) unlink(beside.c_str());
+  return status;
 }
 
 } // namespace tilewright

@@ -34,4 +34,8 @@ private:
   std::vector<std::string> names_;
 };
 
+/// Writes a file beside `path` and renames it, so that there is a whole file or none; `path` may name a file,
+/// but nothing else, already.
+Status writeFile(const std::string &path, const std::string &text);
+
 } // namespace tilewright

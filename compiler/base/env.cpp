@@ -116,6 +116,8 @@ const std::vector<EnvVariable> &envVariables() {
   return table;
 }
 
+std::string currentValue(const EnvVariable &variable) { return valueOf(variable.name); }
+
 StatusOr<Environment> readEnvironment() {
   Environment environment;
   readCacheDir(environment);

@@ -17,6 +17,9 @@ struct EnvVariable {
 };
 const std::vector<EnvVariable> &envVariables();
 
+/// What one of them holds now; empty when it is not set.
+std::string currentValue(const EnvVariable &variable);
+
 /// The environment as it is now. An unset or empty variable leaves the default.
 struct Environment {
   std::string cacheDir; ///< empty: kernels are not kept on disk

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "compiler/base/status.h"
+#include "compiler/element_type.h"
+#include "runtime/runtime.h"
+#include "tools/arguments.h"
+
+namespace tilewright {
+
+/// Each measures, prints a table, and returns the same figures as JSON.
+
+/// Linear + cross entropy forward and backward, in turn with OpenBLAS's three fp32 products if asked to.
+/// Checks a sample of the result against float64 first.
+StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape, ElementType element,
+                                             bool againstBlas);
+
+/// Loss and gradient in place over N×V logits, in turn with a copy of as many bytes: the least traffic there
+/// is when a row is read and written once. H plays no part.
+StatusOr<nlohmann::ordered_json> benchOverLogits(Runtime &runtime, const ProblemShape &shape,
+                                                 ElementType element);
+
+/// From DSL to object for each kernel; then a first call with nothing cached, and one with all kernels on
+/// disk.
+StatusOr<nlohmann::ordered_json> benchCompile(const ProblemShape &shape, ElementType element);
+
+/// A user error when tensors of so many bytes do not fit the device's memory.
+Status checkFits(double bytes, const Device &device);
+
+} // namespace tilewright

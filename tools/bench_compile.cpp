@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "compiler/compile.h"
+#include "kernels/catalog.h"
+#include "tools/bench.h"
+#include "tools/contest.h"
+#include "tools/random_problem.h"
+#include "tools/text.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int kRepetitions = 3;
+
+/// A folder that goes away with its owner.
+class ScratchFolder {
+public:
+  static StatusOr<std::unique_ptr<ScratchFolder>> make() {
+    std::string pattern = std::filesystem::temp_directory_path() / "tilewright-bench-XXXXXX";
+    if (!mkdtemp(pattern.data()))
+      return runtimeError("expected a folder for temporary files, found none to write");
+    return std::make_unique<ScratchFolder>(pattern);
+  }
+  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
+  ScratchFolder(const ScratchFolder &) = delete;
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string &path() const { return path_; }
+
+private:
+  std::string path_;
+};
+
+StatusOr<nlohmann::ordered_json> compileEach(const Target &target, ElementType element) {
+  nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
+  for (const CatalogEntry &entry : kernelCatalog()) {
+    std::vector<double> times;
+    std::size_t bytes = 0;
+    for (int i = 0; i < kRepetitions; ++i) {
+      TW_ASSIGN_OR_RETURN(const double milliseconds, wallMilliseconds([&]() -> Status {
+                            TW_ASSIGN_OR_RETURN(const Artifact artifact,
+                                                compile(entry.make(element), target, {}));
+                            bytes = artifact.binary.size();
+                            return {};
+                          }));
+      times.push_back(milliseconds);
+    }
+    kernels.push_back({{"kernel", entry.name}, {"compile_ms", medianOf(times)}, {"object_bytes", bytes}});
+  }
+  return kernels;
+}
+
+/// One call of the main loss by a runtime that has nothing in memory.
+StatusOr<nlohmann::ordered_json> firstCall(const LinearProblem &problem, const Environment &environment) {
+  TW_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, openDevice());
+  Runtime runtime(std::move(device), environment);
+  TW_ASSIGN_OR_RETURN(const LinearProblemTensors tensors, uploadProblem(runtime.device(), problem));
+  TW_ASSIGN_OR_RETURN(const double milliseconds, wallMilliseconds([&] {
+                        return linearCrossEntropy(runtime, tensors.refs(), {}).status();
+                      }));
+  const RuntimeCounters counters = runtime.counters();
+  const double perLoad =
+      counters.diskHits ? counters.diskMilliseconds / static_cast<double>(counters.diskHits) : 0;
+  return nlohmann::ordered_json{{"ms", milliseconds},
+                                {"compiled", counters.compiled},
+                                {"from_disk", counters.diskHits},
+                                {"disk_ms_per_kernel", perLoad}};
+}
+
+void print(const nlohmann::ordered_json &result) {
+  fmt::print("DSL to object, {}, median of {}\n", result["dtype"].get<std::string>(), kRepetitions);
+  Table kernels({"kernel", "ms", "object"});
+  std::vector<double> times;
+  for (const auto &kernel : result["kernels"]) {
+    times.push_back(kernel["compile_ms"]);
+    kernels.add({kernel["kernel"], fmt::format("{:.0f}", times.back()), bytesText(kernel["object_bytes"])});
+  }
+  if (!times.empty()) kernels.add({"median of all", fmt::format("{:.0f}", medianOf(times))});
+  fmt::print("{}\nFirst call of linear + cross entropy in a process\n", kernels.str());
+  Table calls({"", "ms", "compiled", "from disk", "ms a load"});
+  for (const char *name : {"cold", "warm"}) {
+    const auto &call = result[name];
+    calls.add(
+        {name == std::string("cold") ? "nothing cached" : "kernels on disk",
+         fmt::format("{:.0f}", call["ms"].get<double>()), std::to_string(call["compiled"].get<int64_t>()),
+         std::to_string(call["from_disk"].get<int64_t>()),
+         call["from_disk"].get<int64_t>() ? fmt::format("{:.1f}", call["disk_ms_per_kernel"].get<double>())
+                                          : "-"});
+  }
+  fmt::print("{}", calls.str());
+}
+
+} // namespace
+
+StatusOr<nlohmann::ordered_json> benchCompile(const ProblemShape &shape, ElementType element) {
+  nlohmann::ordered_json result = {{"dtype", elementName(element)}};
+  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, openDevice());
+  TW_ASSIGN_OR_RETURN(result["kernels"], compileEach(device->target(), element));
+  TW_ASSIGN_OR_RETURN(const std::unique_ptr<ScratchFolder> folder, ScratchFolder::make());
+  TW_ASSIGN_OR_RETURN(Environment environment, readEnvironment());
+  environment.cacheDir = folder->path() + "/cache";
+  const LinearProblem problem = randomProblem(shape, element, 1);
+  TW_ASSIGN_OR_RETURN(result["cold"], firstCall(problem, environment));
+  TW_ASSIGN_OR_RETURN(result["warm"], firstCall(problem, environment));
+  print(result);
+  return result;
+}
+
+} // namespace tilewright

@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "tools/accuracy.h"
+#include "tools/bench.h"
+#include "tools/blas.h"
+#include "tools/contest.h"
+#include "tools/memory.h"
+#include "tools/random_problem.h"
+#include "tools/text.h"
+
+namespace tilewright {
+namespace {
+
+constexpr double kSeconds = 12; // of measuring one shape
+constexpr int64_t kSamples = 8;
+
+/// The three products of the loss and its gradients, and nothing else: what no exact implementation can
+/// avoid.
+class ThreeProducts {
+public:
+  static StatusOr<ThreeProducts> make(const LinearProblem &problem, int threads) {
+    TW_ASSIGN_OR_RETURN(Blas blas, Blas::load(threads));
+    const auto [rows, hidden, classes] = problem.shape;
+    if (std::max({rows, hidden, classes}) > std::numeric_limits<int>::max())
+      return userError("expected sizes below 2^31 with --against blas, which OpenBLAS cannot exceed");
+    ThreeProducts products;
+    products.blas_ = std::move(blas);
+    products.problem_ = &problem;
+    products.logits_.resize(rows * classes);
+    products.dHidden_.resize(rows * hidden);
+    products.dWeight_.resize(classes * hidden);
+    return StatusOr<ThreeProducts>(std::move(products));
+  }
+
+  Status run() {
+    const auto [rows, hidden, classes] = problem_->shape;
+    const float *x = problem_->hidden.data(), *w = problem_->weight.data();
+    blas_.product(false, true, rows, classes, hidden, x, w, logits_.data());
+    blas_.product(false, false, rows, hidden, classes, logits_.data(), w, dHidden_.data());
+    blas_.product(true, false, classes, hidden, rows, logits_.data(), x, dWeight_.data());
+    return {};
+  }
+
+  const std::string &description() const { return blas_.description(); }
+
+private:
+  Blas blas_;
+  const LinearProblem *problem_ = nullptr;
+  std::vector<float> logits_, dHidden_, dWeight_;
+};
+
+double bytesNeeded(const ProblemShape &shape, ElementType element, bool againstBlas) {
+  const double rows = shape.rows, hidden = shape.hidden, classes = shape.classes;
+  const double host = sizeof(float), device = elementBytes(element);
+  const double matrices = (rows + classes) * hidden;
+  // Inputs and gradients on the device; inputs and gradients as floats to check them with.
+  return 2 * matrices * (device + host) + (againstBlas ? (rows * classes + matrices) * host : 0);
+}
+
+nlohmann::ordered_json row(const std::string &name, double milliseconds, double flops) {
+  return {{"name", name}, {"ms", milliseconds}, {"gflops", flops / milliseconds * 1e-6}};
+}
+
+void print(const nlohmann::ordered_json &result) {
+  fmt::print("linear + cross entropy, forward and backward: N {}, H {}, V {}, {}\n",
+             result["rows"].get<int64_t>(), result["hidden"].get<int64_t>(), result["classes"].get<int64_t>(),
+             result["dtype"].get<std::string>());
+  Table table({"", "ms", "GFLOP/s", "ratio"});
+  const double floor = result["times"].back()["ms"];
+  for (const auto &time : result["times"])
+    table.add({time["name"], fmt::format("{:.1f}", time["ms"].get<double>()),
+               fmt::format("{:.1f}", time["gflops"].get<double>()),
+               fmt::format("{:.3f}", time["ms"].get<double>() / floor)});
+  fmt::print(
+      "{}  {} ({}), workspace {}, peak over inputs and gradients {}\n  medians of {} rounds in turn; errors "
+      "against float64: {}\n",
+      table.str(), result["variant"].get<std::string>(), result["configuration"].get<std::string>(),
+      bytesText(result["workspace_bytes"].get<double>()), bytesText(result["peak_bytes"].get<double>()),
+      result["rounds"].get<int>(), result["errors_text"].get<std::string>());
+}
+
+} // namespace
+
+Status checkFits(double bytes, const Device &device) {
+  const double available = static_cast<double>(device.info().memoryBytes);
+  if (bytes <= available) return {};
+  return userError(fmt::format("expected a --shape whose tensors fit {} of memory, found one that takes {}",
+                               bytesText(available), bytesText(bytes)));
+}
+
+StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape, ElementType element,
+                                             bool againstBlas) {
+  Device &device = runtime.device();
+  TW_RETURN_IF_ERROR(checkFits(bytesNeeded(shape, element, againstBlas), device));
+  const LinearProblem problem = randomProblem(shape, element, 1);
+  TW_ASSIGN_OR_RETURN(const LinearProblemTensors tensors, uploadProblem(device, problem));
+  LossReport report;
+  const auto run = [&]() -> Status {
+    TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, tensors.refs(), {}));
+    return {};
+  };
+
+  TW_RETURN_IF_ERROR(run());
+  TW_ASSIGN_OR_RETURN(const LinearOutputs outputs, downloadOutputs(device, tensors));
+  const LossErrors errors = sampledErrors(problem, outputs, kSamples);
+  TW_RETURN_IF_ERROR(checkErrors(errors, element));
+  resetPeakResident();
+  const int64_t before = residentBytes();
+  TW_RETURN_IF_ERROR(run());
+  const int64_t peak = peakResidentBytes() - before;
+
+  std::vector<Contestant> contestants = {{"tilewright", [&] { return device.time(nullptr, run); }}};
+  std::optional<ThreeProducts> products;
+  if (againstBlas) {
+    TW_ASSIGN_OR_RETURN(ThreeProducts made, ThreeProducts::make(problem, device.info().units));
+    products.emplace(std::move(made));
+    contestants.push_back({"three sgemm, " + products->description(),
+                           [&] { return wallMilliseconds([&] { return products->run(); }); }});
+  }
+  TW_ASSIGN_OR_RETURN(const ContestResult times, contest(contestants, kSeconds));
+
+  const double flops = 6.0 * static_cast<double>(shape.rows) * static_cast<double>(shape.hidden) *
+                       static_cast<double>(shape.classes);
+  nlohmann::ordered_json result = {
+      {"loss", "linear_cross_entropy"},
+      {"device", device.info().name},
+      {"rows", shape.rows},
+      {"hidden", shape.hidden},
+      {"classes", shape.classes},
+      {"dtype", elementName(element)},
+      {"variant", variantName(report.variant)},
+      {"configuration", report.configuration},
+      {"workspace_bytes", report.workspaceBytes},
+      {"peak_bytes", peak},
+      {"rounds", times.rounds},
+      {"errors_text", errors.str()},
+      {"errors", {{"loss", errors.loss}, {"dx", errors.dHidden}, {"dw", errors.dWeight}}},
+  };
+  for (std::size_t i = 0; i < contestants.size(); ++i)
+    result["times"].push_back(row(contestants[i].name, times.median[i], flops));
+  if (againstBlas) result["ratio"] = times.median[0] / times.median[1];
+  print(result);
+  result.erase("errors_text");
+  return result;
+}
+
+} // namespace tilewright

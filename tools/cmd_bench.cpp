@@ -1,0 +1,67 @@
+#include <fmt/format.h>
+
+#include "tools/bench.h"
+#include "tools/commands.h"
+#include "tools/output_folder.h"
+
+namespace tilewright {
+namespace {
+
+constexpr ProblemShape kCompileShape = {256, 256,
+                                        4096}; // small: what is measured is the way to the first result
+
+Status bench(const Arguments &arguments) {
+  TW_ASSIGN_OR_RETURN(const std::string dtype, arguments.choice("--dtype", {"f32", "bf16", "f16"}, {"tf32"}));
+  TW_ASSIGN_OR_RETURN(const ElementType element, parseElementType(dtype));
+  std::string against;
+  if (arguments.has("--against")) {
+    TW_ASSIGN_OR_RETURN(against, arguments.choice("--against", {"blas", "copy"}, {"cublas"}));
+  }
+  const bool compiling = arguments.has("--compile");
+  std::vector<ProblemShape> shapes;
+  for (const std::string &text : arguments.list("--shape")) {
+    TW_ASSIGN_OR_RETURN(const ProblemShape shape, parseShape(text));
+    shapes.push_back(shape);
+  }
+  if (shapes.empty() && !compiling) return userError("expected --shape N,H,V or --compile, found neither");
+  if (compiling && !against.empty()) return userError("expected --compile without --against, found both");
+
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime, Runtime::open());
+  fmt::print("{}\n", runtime->device().info().name);
+  if (compiling && shapes.empty()) shapes.push_back(kCompileShape);
+  for (const ProblemShape &shape : shapes) {
+    fmt::print("\n");
+    TW_ASSIGN_OR_RETURN(nlohmann::ordered_json result,
+                        compiling           ? benchCompile(shape, element)
+                        : against == "copy" ? benchOverLogits(*runtime, shape, element)
+                                            : benchLinear(*runtime, shape, element, against == "blas"));
+    results.push_back(std::move(result));
+  }
+  if (const std::optional<std::string> file = arguments.text("--json"))
+    return writeFile(*file, results.dump(2) + "\n");
+  return {};
+}
+
+} // namespace
+
+Command benchCommand() {
+  Command command;
+  command.name = "bench";
+  command.summary = "times beside a floor measured in the same run";
+  command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--against blas|copy] [--json FILE]\n"
+                  "--compile [--shape N,H,V] [--dtype TYPE] [--json FILE]";
+  command.options = {
+      {"--shape", "N,H,V", "rows, hidden size, classes; may be given more than once", OptionSpec::Kind::list},
+      {"--dtype", "TYPE", "f32 (default), bf16 or f16"},
+      {"--against", "WHAT",
+       "blas: OpenBLAS's three fp32 products; copy: the loss over N×V logits and a copy of them"},
+      {"--compile", "", "compile times of each kernel, first call cold and with kernels on disk",
+       OptionSpec::Kind::flag},
+      {"--json", "FILE", "the figures for programs"},
+  };
+  command.run = bench;
+  return command;
+}
+
+} // namespace tilewright

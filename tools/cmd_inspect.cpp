@@ -1,0 +1,102 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "compiler/base/env.h"
+#include "compiler/base/version.h"
+#include "kernels/catalog.h"
+#include "runtime/runtime.h"
+#include "tools/commands.h"
+#include "tools/npy.h"
+#include "tools/text.h"
+
+namespace tilewright {
+namespace {
+
+Status printDevices() {
+  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, openDevice("cpu"));
+  const DeviceInfo &info = device->info();
+  Table table({"cpu", printable(info.name)});
+  table.add({"memory", bytesText(static_cast<double>(info.memoryBytes))});
+  table.add({"threads", std::to_string(info.units)});
+  table.add({"compiled for", device->target().arch});
+  table.add({"compiler", compilerVersion()});
+  fmt::print("Devices\n{}\n", table.str());
+  return {};
+}
+
+void printKernels() {
+  std::size_t width = 0;
+  for (const CatalogEntry &entry : kernelCatalog())
+    width = std::max(width, entry.name.size());
+  fmt::print("Kernels (tilewright emit --kernel NAME shows one)\n");
+  for (const CatalogEntry &entry : kernelCatalog())
+    fmt::print("  {:<{}}  {}\n", entry.name, width, entry.summary);
+}
+
+void printLimits() {
+  fmt::print("\nLimits\n"
+             "  N, H, V     from 1 to 2^31 - 1; N·V may exceed 2^32\n"
+             "  matrices    f32, bf16, f16, adjacent elements in a row\n"
+             "  labels      i32 or i64\n"
+             "  .npy files  float16/32/64 and integers of either byte order, at most 2 dimensions,\n"
+             "              a header of at most {}\n",
+             bytesText(kNpyHeaderLimit));
+}
+
+void printEnvironment() {
+  fmt::print("\nEnvironment\n");
+  std::size_t width = 0;
+  for (const EnvVariable &variable : envVariables())
+    width = std::max(width, std::string(variable.name).size());
+  for (const EnvVariable &variable : envVariables()) {
+    const std::string value = currentValue(variable);
+    fmt::print("  {:<{}}  {}\n", variable.name, width, value.empty() ? "(not set)" : printable(value));
+    fmt::print("  {:<{}}    {}: {}\n", "", width, variable.meaning, variable.choices);
+  }
+}
+
+Status printCache() {
+  TW_ASSIGN_OR_RETURN(const Environment environment, readEnvironment());
+  const std::string &dir = environment.cacheDir;
+  fmt::print("\nCache\n  {}: ", dir.empty() ? "off" : printable(dir));
+  if (dir.empty()) {
+    fmt::print("kernels are not kept on disk\n");
+    return {};
+  }
+  if (!std::filesystem::exists(dir)) {
+    fmt::print("not made yet\n");
+    return {};
+  }
+  const StatusOr<std::unique_ptr<ArtifactCache>> cache = ArtifactCache::open(dir);
+  if (!cache.ok()) {
+    fmt::print("not used: {}\n", printable(cache.status().message()));
+    return {};
+  }
+  TW_ASSIGN_OR_RETURN(const std::vector<CacheEntry> entries, (*cache)->entries());
+  int64_t bytes = 0;
+  for (const CacheEntry &entry : entries)
+    bytes += entry.bytes;
+  fmt::print("{} kernels, {}\n", entries.size(), bytesText(static_cast<double>(bytes)));
+  return {};
+}
+
+Status inspect(const Arguments &) {
+  TW_RETURN_IF_ERROR(printDevices());
+  printKernels();
+  printLimits();
+  printEnvironment();
+  return printCache();
+}
+
+} // namespace
+
+Command inspectCommand() {
+  Command command;
+  command.name = "inspect";
+  command.summary = "devices, kernels, limits, environment and cache of this machine";
+  command.run = inspect;
+  return command;
+}
+
+} // namespace tilewright

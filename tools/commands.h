@@ -1,0 +1,15 @@
+#pragma once
+
+#include "tools/arguments.h"
+
+namespace tilewright {
+
+/// One a file, cmd_NAME.cpp. They print to stdout and return what went wrong.
+Command demoCommand();
+Command runCommand();
+Command benchCommand();
+Command emitCommand();
+Command inspectCommand();
+Command cacheCommand();
+
+} // namespace tilewright

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/base/status.h"
+#include "kernels/linear_cross_entropy.h"
+#include "tools/arguments.h"
+#include "tools/tensors.h"
+
+namespace tilewright {
+
+/// `count` numbers of mean 0 and the given deviation, from a sum of uniform ones (no tails beyond 3.5
+/// deviations).
+std::vector<float> randomNumbers(int64_t count, double deviation, uint64_t seed);
+
+/// Linear + cross entropy on random data: logits of deviation 1, uniform labels. The matrices' values are
+/// already rounded to `element`.
+struct LinearProblem {
+  ProblemShape shape;
+  ElementType element = ElementType::f32;
+  std::vector<float> hidden, weight;
+  std::vector<int64_t> labels;
+};
+LinearProblem randomProblem(const ProblemShape &shape, ElementType element, uint64_t seed);
+
+/// A problem on a device, with gradients of the inputs' type.
+struct LinearProblemTensors {
+  OwnedTensor hidden, weight, label, loss, lse, dHidden, dWeight;
+  LinearCrossEntropyTensors refs() const;
+};
+StatusOr<LinearProblemTensors> uploadProblem(Device &device, const LinearProblem &problem);
+
+/// What a device computed for a problem.
+struct LinearOutputs {
+  float loss = 0; ///< the mean
+  std::vector<float> lse, dHidden, dWeight;
+};
+StatusOr<LinearOutputs> downloadOutputs(Device &device, const LinearProblemTensors &tensors);
+
+} // namespace tilewright
