@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 namespace tilewright::cpu {
 
@@ -186,6 +187,7 @@ LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {
   auto forOp = e.b.create<scf::ForOp>(lowerBound, upperBound, scalar(loop.getStep()));
   OpBuilder::InsertionGuard guard(e.b);
   e.b.setInsertionPointToStart(forOp.getBody());
+  llvm::SaveAndRestore scope(buffers); // what the body materialises is not there when it does not run
   scalars.map(loop.getInductionVar(), forOp.getInductionVar());
   if (failed(lowerBlock(*loop.getBody()))) return failure();
   flush(); // its stores belong to the body, also when it carries nothing
@@ -215,6 +217,7 @@ LogicalResult FunctionLowering::lowerIf(scf::IfOp op) {
   auto lower = [&](Region &from, Region &to) -> LogicalResult {
     if (from.empty()) return success();
     OpBuilder::InsertionGuard guard(e.b);
+    llvm::SaveAndRestore scope(buffers);
     e.b.setInsertionPointToStart(&to.front());
     if (failed(lowerBlock(from.front()))) return failure();
     flush();

@@ -127,3 +127,38 @@ func.func @store_in_loop(%x: !tile.view<?x?xf32> {tile.name = "x"}, %i: index {t
   }
   return
 }
+
+// -----
+
+// What a guarded block puts into scratch is not there for those behind it: the zero is stored twice.
+// CHECK-LABEL: func.func @constant_of_two_blocks
+// CHECK: scf.if
+// CHECK: llvm.store {{.*}} : vector<1xi32>
+// CHECK: scf.for
+// CHECK: llvm.intr.masked.store
+// CHECK-NEXT: {{^ *}}}
+// CHECK-NOT: scf.for
+// CHECK: llvm.store {{.*}} : vector<1xi32>
+// CHECK: scf.for
+func.func @constant_of_two_blocks(%y: !tile.view<?xi32> {tile.name = "y", tile.written}) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = tile.dim %y, 0 : !tile.view<?xi32>
+  %p = tile.program_id 0
+  %zero = arith.constant dense<0> : tensor<1x1xi32>
+  %one = arith.constant dense<1> : tensor<1x1xi32>
+  %first = arith.cmpi eq, %p, %c0 : index
+  scf.if %first {
+    %s = scf.for %i = %c0 to %n step %c1 iter_args(%a = %zero) -> (tensor<1x1xi32>) {
+      %b = arith.addi %a, %one : tensor<1x1xi32>
+      scf.yield %b : tensor<1x1xi32>
+    }
+    tile.store %s, %y[%c0] : tensor<1x1xi32>, !tile.view<?xi32>
+  }
+  %t = scf.for %i = %c0 to %p step %c1 iter_args(%a = %zero) -> (tensor<1x1xi32>) {
+    %b = arith.addi %a, %one : tensor<1x1xi32>
+    scf.yield %b : tensor<1x1xi32>
+  }
+  tile.store %t, %y[%p] : tensor<1x1xi32>, !tile.view<?xi32>
+  return
+}
