@@ -26,6 +26,9 @@ Status bench(const Arguments &arguments) {
   if (shapes.empty() && !compiling) return userError("expected --shape N,H,V or --compile, found neither");
   if (compiling && !against.empty()) return userError("expected --compile without --against, found both");
 
+  const std::optional<std::string> file = arguments.text("--json");
+  if (file) TW_RETURN_IF_ERROR(checkFile(*file));
+
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   TW_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime, Runtime::open());
   fmt::print("{}\n", runtime->device().info().name);
@@ -38,8 +41,7 @@ Status bench(const Arguments &arguments) {
                                             : benchLinear(*runtime, shape, element, against == "blas"));
     results.push_back(std::move(result));
   }
-  if (const std::optional<std::string> file = arguments.text("--json"))
-    return writeFile(*file, results.dump(2) + "\n");
+  if (file) return writeFile(*file, results.dump(2) + "\n");
   return {};
 }
 

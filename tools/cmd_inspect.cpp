@@ -5,6 +5,7 @@
 #include "compiler/base/env.h"
 #include "compiler/base/version.h"
 #include "kernels/catalog.h"
+#include "kernels/lce/plan.h"
 #include "runtime/runtime.h"
 #include "tools/commands.h"
 #include "tools/npy.h"
@@ -13,16 +14,15 @@
 namespace tilewright {
 namespace {
 
-Status printDevices() {
-  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, openDevice("cpu"));
-  const DeviceInfo &info = device->info();
-  Table table({"cpu", printable(info.name)});
-  table.add({"memory", bytesText(static_cast<double>(info.memoryBytes))});
-  table.add({"threads", std::to_string(info.units)});
-  table.add({"compiled for", device->target().arch});
-  table.add({"compiler", compilerVersion()});
-  fmt::print("Devices\n{}\n", table.str());
-  return {};
+void printDevice(const Device &device) {
+  const DeviceInfo &info = device.info();
+  fmt::print("Devices\n"
+             "  cpu           {}\n"
+             "  memory        {}\n"
+             "  compiled for  {}\n"
+             "  compiler      {}\n\n",
+             printable(info.name), bytesText(static_cast<double>(info.memoryBytes)), device.target().arch,
+             compilerVersion());
 }
 
 void printKernels() {
@@ -32,6 +32,30 @@ void printKernels() {
   fmt::print("Kernels (tilewright emit --kernel NAME shows one)\n");
   for (const CatalogEntry &entry : kernelCatalog())
     fmt::print("  {:<{}}  {}\n", entry.name, width, entry.summary);
+}
+
+lce::Problem planned(int64_t rows, int64_t hidden, int64_t classes, ElementType element) {
+  lce::Problem problem;
+  problem.rows = rows, problem.hidden = hidden, problem.classes = classes;
+  problem.element = element, problem.dHidden = element, problem.dWeight = element;
+  return problem;
+}
+
+/// What the planner chooses for some problems, with no limit on the workspace.
+Status printConfigurations(const Device &device) {
+  const lce::Problem problems[] = {
+      planned(1024, 768, 32768, ElementType::f32), planned(1024, 768, 32768, ElementType::bf16),
+      planned(8192, 2304, 256000, ElementType::bf16), planned(16384, 4096, 128256, ElementType::bf16)};
+  Table table({"N,H,V", "type", "variant", "workspace", "blocks"});
+  for (const lce::Problem &problem : problems) {
+    TW_ASSIGN_OR_RETURN(const lce::Config config, lce::plan(problem, Variant::automatic, 0, device.info()));
+    const int64_t bytes = lce::layOut(problem, config, nullptr).bytes;
+    table.add({fmt::format("{},{},{}", problem.rows, problem.hidden, problem.classes),
+               elementName(problem.element), variantName(config.variant),
+               bytesText(static_cast<double>(bytes)), config.str()});
+  }
+  fmt::print("\nConfigurations of linear + cross entropy, forward and backward\n{}", table.str());
+  return {};
 }
 
 void printLimits() {
@@ -52,7 +76,7 @@ void printEnvironment() {
   for (const EnvVariable &variable : envVariables()) {
     const std::string value = currentValue(variable);
     fmt::print("  {:<{}}  {}\n", variable.name, width, value.empty() ? "(not set)" : printable(value));
-    fmt::print("  {:<{}}    {}: {}\n", "", width, variable.meaning, variable.choices);
+    fmt::print("  {:<{}}    {}\n  {:<{}}    {}\n", "", width, variable.meaning, "", width, variable.choices);
   }
 }
 
@@ -82,8 +106,10 @@ Status printCache() {
 }
 
 Status inspect(const Arguments &) {
-  TW_RETURN_IF_ERROR(printDevices());
+  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, openDevice("cpu"));
+  printDevice(*device);
   printKernels();
+  TW_RETURN_IF_ERROR(printConfigurations(*device));
   printLimits();
   printEnvironment();
   return printCache();

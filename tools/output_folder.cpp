@@ -124,12 +124,17 @@ Status OutputFolder::commit() {
   return {};
 }
 
-Status writeFile(const std::string &path, const std::string &text) {
+Status checkFile(const std::string &path) {
   struct stat info;
-  if (path.empty() || isFolder(parentOf(path)) == false)
+  if (path.empty() || path.back() == '/' || !isFolder(parentOf(path)))
     return userError("expected a file to write in a folder that exists, found '" + path + "'");
   if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
     return userError(path + ": expected a file to write, found something else of that name");
+  return {};
+}
+
+Status writeFile(const std::string &path, const std::string &text) {
+  TW_RETURN_IF_ERROR(checkFile(path));
   const std::string beside = path + ".tilewright-" + std::to_string(getpid());
   Status status = writeNew(beside, path, {{text.data(), text.size()}});
   if (status.ok() && rename(beside.c_str(), path.c_str()) != 0) status = cannotWrite(path);

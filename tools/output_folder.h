@@ -34,6 +34,9 @@ private:
   std::vector<std::string> names_;
 };
 
+/// Whether a file can be written at `path`, as far as one can tell without writing: a user error otherwise.
+Status checkFile(const std::string &path);
+
 /// Writes a file beside `path` and renames it, so that there is a whole file or none; `path` may name a file,
 /// but nothing else, already.
 Status writeFile(const std::string &path, const std::string &text);

@@ -24,14 +24,14 @@ float dotProduct(const float *a, const float *b, int64_t size) {
 
 } // namespace
 
-void Parameter::reset(int64_t size, double deviation, uint64_t seed) {
+void AdamWeight::reset(int64_t size, double deviation, uint64_t seed) {
   value = randomNumbers(size, deviation, seed);
   gradient.assign(size, 0);
   mean.assign(size, 0);
   square.assign(size, 0);
 }
 
-void Parameter::update(double rate, int64_t step) {
+void AdamWeight::update(double rate, int64_t step) {
   constexpr float beta1 = 0.9f, beta2 = 0.99f, epsilon = 1e-8f;
   const double correction1 = 1 - std::pow(beta1, step), correction2 = 1 - std::pow(beta2, step);
   const float scale = static_cast<float>(rate / correction1),
@@ -145,7 +145,7 @@ StatusOr<double> NextTokenModel::trainStep(const std::vector<int32_t> &ids,
   TW_ASSIGN_OR_RETURN(const std::vector<float> loss, download(runtime_->device(), loss_.ref));
   TW_RETURN_IF_ERROR(readGradients(ids, places));
   ++steps_;
-  for (Parameter *parameter : {&embedding_, &layer_, &bias_, &head_})
+  for (AdamWeight *parameter : {&embedding_, &layer_, &bias_, &head_})
     parameter->update(rate, steps_);
   return static_cast<double>(loss[0]);
 }

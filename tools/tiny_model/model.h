@@ -21,7 +21,7 @@ struct ModelSizes {
 };
 
 /// Weights on the host with Adam's averages.
-struct Parameter {
+struct AdamWeight {
   std::vector<float> value, gradient, mean, square;
 
   void reset(int64_t size, double deviation, uint64_t seed);
@@ -56,7 +56,7 @@ private:
 
   Runtime *runtime_;
   ModelSizes sizes_;
-  Parameter embedding_, layer_, bias_, head_;
+  AdamWeight embedding_, layer_, bias_, head_;
   OwnedTensor x_, layerWeight_, layerBias_, h_, headWeight_, label_;          // what a step reads
   OwnedTensor loss_, dh_, dHeadWeight_, dz_, dx_, dLayerWeight_, dLayerBias_; // what it makes
   int64_t steps_ = 0;

@@ -1,0 +1,229 @@
+#!/usr/bin/python3 -B
+"""Mistakes: each ends with exit code 2 and one line that names it, and leaves nothing behind."""
+
+import os
+import resource
+import subprocess
+
+import cli
+
+ROWS, HIDDEN, CLASSES = 4, 3, 6
+GOOD = ("--hidden", "x.npy", "--weight", "w.npy", "--labels", "y.npy", "--out", "out")
+
+
+class BadInput(cli.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("x.npy", cli.npy_bytes([0.5] * ROWS * HIDDEN, [ROWS, HIDDEN]))
+        self.write("w.npy", cli.npy_bytes([0.25] * CLASSES * HIDDEN, [CLASSES, HIDDEN]))
+        self.write("z.npy", cli.npy_bytes([0.5] * ROWS * CLASSES, [ROWS, CLASSES]))
+        self.write("y.npy", cli.npy_bytes([0, 1, 2, 5], [ROWS], "<i8"))
+
+    def refuse_run(self, expected, *words, **environment):
+        return self.refuse(expected, "run", *words, **environment)
+
+    def refuse_file(self, expected, data, name="x.npy"):
+        self.write(name, data)
+        message = self.refuse_run(expected, *GOOD)
+        self.assertIn(name, message)
+
+
+class Files(BadInput):
+    def test_missing_and_foreign_files(self):
+        self.refuse_run("absent.npy: expected a readable .npy file, found: No such file",
+                        "--hidden", "absent.npy", *GOOD[2:])
+        self.refuse_run("a directory", "--hidden", ".", *GOOD[2:])
+        self.refuse_run("a device", "--hidden", "/dev/zero", *GOOD[2:])
+        os.mkfifo(self.path("pipe"))
+        self.refuse_run("pipe", "--hidden", "pipe", *GOOD[2:])
+        os.remove(self.path("pipe"))
+        self.refuse_run("No such file", "--hidden", "", *GOOD[2:])
+        self.refuse_run("No such file", "--hidden", "ab\ncd\x1b[2J\xff", *GOOD[2:])
+        self.refuse_file("does not begin with", b"")
+        self.refuse_file("does not begin with", b"\x89PNG\r\n")
+        self.refuse_file("does not begin with", b"PK\x03\x04" + bytes(100))
+
+    def test_lying_headers(self):
+        data = bytes(4 * ROWS * HIDDEN)
+        for shape, expected in (((10**18, 3), "bytes of data"), ((10**18, 10**18), "more than 2^63"), ((2**62, 2**62), "more than 2^63"),
+                                ((10**30, 1), "larger one"), ((0, 3), "at least 1"), ((-4, 3), "at least 1"),
+                                ((-4, -3), "at least 1"), ((ROWS, HIDDEN + 1), "cut off"), ((ROWS, HIDDEN - 1), "follows the array"),
+                                ((2, 2, 3), "at most 2 dimensions"), ((12,), "expected --hidden to be a matrix"), ):
+            with self.subTest(shape):
+                self.refuse_file(expected, cli.npy_header("<f4", shape) + data)
+
+    def test_no_memory_is_taken_for_a_lie(self):
+        self.write("x.npy", cli.npy_header("<f4", (10**10, 3)) + bytes(64))
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31))
+        done = subprocess.run([cli.PROGRAM, "run", *GOOD], cwd=self.folder, env=self.environment, preexec_fn=limit,
+                              stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(done.returncode, 2, done.stderr)
+
+    def test_foreign_types(self):
+        for descr in ("|O", "<c8", "<U4", "|S4", "<M8", "<f16", "|b1", "<i3"):
+            with self.subTest(descr):
+                self.refuse_file("found elements of type", cli.npy_header(descr, (ROWS, HIDDEN)) + bytes(48))
+
+    def test_every_truncation(self):
+        whole = cli.npy_bytes([0.5] * ROWS * HIDDEN, [ROWS, HIDDEN])
+        for size in list(range(0, 16)) + list(range(16, len(whole), 7)) + [len(whole) - 1]:
+            self.refuse_file("expected", whole[:size])
+        self.refuse_file("follows the array", whole + b"\0")
+
+    def test_shapes_that_do_not_fit(self):
+        self.write("w.npy", cli.npy_bytes([0.25] * CLASSES * 4, [CLASSES, 4]))
+        self.refuse_run("expected 3 columns as in --hidden x.npy, found shape (6, 4)", *GOOD)
+        self.setUp()
+        for shape in ((5,), (4, 1), (1, 4), ()):
+            count = 1
+            for size in shape:
+                count *= size
+            self.write("y.npy", cli.npy_bytes([0] * count, shape, "<i8"))
+            self.refuse_run("expected 4 labels, one a row: shape (4,), found shape", *GOOD)
+        self.setUp()
+        self.write("g.npy", cli.npy_bytes([1, 1, 1, 1], [4]))
+        self.refuse_run("expected one number with --reduction mean, found shape (4,)", *GOOD, "--grad-output", "g.npy")
+        self.write("g.npy", cli.npy_bytes([1], [1]))
+        self.refuse_run("expected shape (4,) with --reduction none", *GOOD, "--grad-output", "g.npy", "--reduction", "none")
+        self.refuse_run("computes no gradient", *GOOD, "--grad-output", "g.npy", "--variant", "loss_only")
+
+
+class Labels(BadInput):
+    def test_labels_outside_name_their_row(self):
+        for label in (-1, CLASSES, -(2**63), 2**63 - 1, -101, 2**32):
+            for form in (GOOD, ("--logits", "z.npy") + GOOD[4:]):
+                self.write("y.npy", cli.npy_bytes([0, -100, label, 1], [ROWS], "<i8"))
+                self.refuse_run(f"y.npy: row 2: expected a label from 0 to 5 or the ignore index -100, found {label}", *form)
+        self.write("y.npy", cli.npy_bytes([0, 1, -1, 2], [ROWS], "<i8"))
+        self.refuse_run("row 2: expected a label from 0 to 5 or the ignore index -2, found -1", *GOOD, "--ignore-index", -2)
+
+    def test_labels_beyond_int64(self):
+        self.write("y.npy", cli.npy_bytes([0, 1, 2, 2**64 - 1], [ROWS], "<u8"))
+        self.refuse_run("found 18446744073709551615 in row 3", *GOOD)
+
+    def test_labels_must_be_integers(self):
+        self.write("y.npy", cli.npy_bytes([0, 1, 2, 3], [ROWS], "<f4"))
+        self.refuse_run("expected integers, found float32", *GOOD)
+
+
+class Options(BadInput):
+    def test_missing_and_contradicting_options(self):
+        self.refuse_run("found neither", "--labels", "y.npy", "--out", "out")
+        self.refuse_run("expected --weight", "--hidden", "x.npy", "--labels", "y.npy", "--out", "out")
+        self.refuse_run("expected --hidden", "--weight", "w.npy", "--labels", "y.npy", "--out", "out")
+        self.refuse_run("expected --labels", "--hidden", "x.npy", "--weight", "w.npy", "--out", "out")
+        self.refuse_run("expected --out", *GOOD[:6])
+        self.refuse_run("found both", *GOOD, "--logits", "z.npy")
+        self.refuse_run("expected --variant auto or loss_only with --logits", "--logits", "z.npy", *GOOD[4:], "--variant", "whole")
+
+    def test_values_out_of_range(self):
+        for option, values in {
+                "--dtype": ("f64", "", "F32", "nan"), "--reduction": ("median", ""), "--variant": ("fast", "lossOnly", ""),
+                "--ignore-index": ("nan", "1.5", "", "9223372036854775808", "1e2"),
+                "--workspace-limit": ("0", "-1", "-1MiB", "1.5GiB", "nan", "inf", "MiB", "99999999999TiB", "1MB", ""),
+                "--device": ("tpu", "cpu:1", "cuda:x")}.items():
+            for value in values:
+                with self.subTest(option=option, value=value):
+                    self.refuse_run("expected" if option != "--device" else "", *GOOD, option, value)
+                    self.refuse_run("", *GOOD, f"{option}={value}")
+
+    def test_unknown_doubled_and_incomplete_options(self):
+        self.refuse_run("expected --hidden, found --hiden", "--hiden", "x.npy", *GOOD[2:])
+        self.refuse_run("found --frobnicate", *GOOD, "--frobnicate")
+        self.refuse_run("found -v", *GOOD, "-v")
+        self.refuse_run("expected --out once, found it twice", *GOOD, "--out", "other")
+        self.refuse_run("expected --dtype TYPE, found no value", *GOOD, "--dtype")
+        self.refuse_run("expected --dtype TYPE, found no value", *GOOD, "--dtype", "--device", "cpu")
+        self.refuse_run("expected an option, found 'x.npy'", *GOOD, "x.npy")
+
+    def test_what_later_versions_have_is_refused_by_name(self):
+        later = "is not available in this version"
+        for option in ("--bias", "--class-weight", "--label-smoothing", "--z-loss", "--logit-scale", "--softcap",
+                       "--lmcl-margin", "--lmcl-scale", "--objective", "--metrics"):
+            self.refuse_run(f"{option} {later}", *GOOD, option, "0.5")
+            self.refuse_run(f"{option} {later}", *GOOD, option + "=nan")
+        self.refuse_run(f"--variant recompute {later}", *GOOD, "--variant", "recompute")
+        self.refuse_run(f"--dtype tf32 {later}", *GOOD, "--dtype", "tf32")
+        self.refuse(f"tune {later}", "tune", "--shape", "1,2,3")
+        self.refuse(f"--against cublas {later}", "bench", "--shape", "1,2,3", "--against", "cublas")
+        for target in ("sm_80", "sm_90a"):
+            self.refuse(f"--target {target} {later}", "emit", "--kernel", "vector_add", "--target", target, "--stage", "ptx")
+
+    def test_a_device_that_is_not_there(self):
+        self.refuse_run("cuda", *GOOD, "--device", "cuda")
+        self.refuse_run("cuda:3", *GOOD, "--device", "cuda:3")
+        self.refuse_run("cuda", *GOOD, TILEWRIGHT_DEVICE="cuda")
+
+    def test_a_workspace_limit_that_no_variant_meets(self):
+        self.refuse_run("", *GOOD, "--workspace-limit", "1")
+
+    def test_environment_values_that_are_not_understood(self):
+        for name, value in (("TILEWRIGHT_DEVICE", "gpu"), ("TILEWRIGHT_LOG", "loud"), ("TILEWRIGHT_DUMP", "tile,ir"),
+                            ("TILEWRIGHT_THREADS", "0"), ("TILEWRIGHT_THREADS", "many")):
+            message = self.refuse_run(name, *GOOD, **{name: value})
+            self.assertIn(value, message)
+            self.refuse(name, "demo", **{name: value})
+
+    def test_output_folders_that_cannot_be(self):
+        self.write("file", b"x")
+        for out, expected in (("file", "no folder"), ("file/out", "to make it in"), ("absent/out", "to make it in"),
+                              ("/dev/null", "no folder"), ("", "empty"), ("/proc/out", "")):
+            with self.subTest(out):
+                code = 1 if out == "/proc/out" else 2  # only the attempt tells that nobody can make a folder there
+                self.refuse(expected, "run", *GOOD[:6], "--out", out, code=code)
+        os.makedirs(self.path("out/dx.npy"))
+        self.refuse_run("a folder called dx.npy", *GOOD)
+
+
+class Commands(BadInput):
+    def test_commands(self):
+        self.refuse("expected a command, found none")
+        self.refuse("found 'paint'", "paint")
+        self.refuse("found '--dtype'", "--dtype", "f32")
+        self.refuse("expected --again, found --fast", "demo", "--fast")
+        self.refuse("expected no options, found --all", "inspect", "--all")
+
+    def test_emit(self):
+        good = ("emit", "--kernel", "vector_add", "--target", "cpu", "--stage", "tile")
+        self.refuse("matmul_bias_gelu", "emit", "--kernel", "nothing", *good[3:])
+        self.refuse("expected --kernel", "emit", *good[3:])
+        self.refuse("expected --target", *good[:3], *good[5:])
+        self.refuse("expected --stage", *good[:5])
+        self.refuse("'ptx', which is NVIDIA's", *good[:6], "ptx")
+        self.refuse("one of tile, llvm, asm; found 'ast'", *good[:6], "ast")
+        self.refuse("one of cpu; found 'arm'", *good[:4], "arm", *good[5:])
+        self.refuse("in a folder that exists", *good, "-o", "absent/file")
+        self.refuse("something else", *good, "-o", ".")
+        self.refuse("something else", *good, "-o", "/dev/full")
+
+    def test_bench(self):
+        self.refuse("found neither", "bench")
+        for shape in ("1,2", "0,1,1", "1,2,nan", "4294967296,4294967296,1", "a", "-1,2,3"):
+            self.refuse("--shape N,H,V", "bench", "--shape", shape)
+        self.refuse("whose tensors fit", "bench", "--shape", "1000000,1000000,1000000")
+        self.refuse("whose tensors fit", "bench", "--shape", "1000000,1,1000000", "--against", "copy")
+        self.refuse("one of blas, copy", "bench", "--shape", "1,1,1", "--against", "mkl")
+        self.refuse("found both", "bench", "--shape", "1,1,1", "--against", "copy", "--compile")
+        self.refuse("in a folder that exists", "bench", "--shape", "8,8,8", "--json", "absent/file")
+
+    def test_cache(self):
+        for words in ((), ("erase",), ("list", "x"), ("export",), ("import",), ("import", "a", "b")):
+            self.refuse("", "cache", *words)
+        self.refuse("found no file", "cache", "export")
+        self.refuse("", "cache", "import", "absent.tar")
+        self.write("junk.tar", b"junk" * 1000)
+        self.refuse("", "cache", "import", "junk.tar")
+        self.refuse("found none", "cache", "list", TILEWRIGHT_CACHE_DIR="off")
+
+    def test_standard_output_that_is_full(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([cli.PROGRAM, "--help"], stdout=full, stderr=subprocess.PIPE, env=self.environment)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"standard output", done.stderr)
+
+
+if __name__ == "__main__":
+    cli.main()

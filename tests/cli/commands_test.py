@@ -1,0 +1,130 @@
+#!/usr/bin/python3 -B
+"""The commands beside `run`, on good input."""
+
+import json
+import os
+
+import cli
+
+
+class CommandsTest(cli.CliTest):
+    def test_help_of_everything(self):
+        overview = self.succeed("--help")
+        for command in ("demo", "run", "bench", "emit", "inspect", "cache"):
+            self.assertIn(f"tilewright {command}", overview)
+            self.assertIn(f"tilewright {command}: ", self.succeed(command, "--help"))
+        self.assertIn("--workspace-limit BYTES", self.succeed("run", "--hidden", "absent", "--help"))
+        self.assertNotIn("--softcap", self.succeed("run", "--help"))
+
+    def test_emit_each_stage(self):
+        for kernel in ("vector_add", "row_softmax", "layer_norm", "matmul_bias_gelu", "lce_forward"):
+            for stage, expected in (("tile", "func.func @" + kernel), ("llvm", "define void @" + kernel), ("asm", kernel + ":")):
+                with self.subTest(kernel=kernel, stage=stage):
+                    text = self.succeed("emit", "--kernel", kernel, "--target", "cpu", "--stage", stage)
+                    self.assertIn(expected, text)
+        text = self.succeed("emit", "--kernel", "lce_forward", "--target", "cpu", "--stage", "tile", "--dtype", "bf16")
+        self.assertIn("bf16", text)
+        self.assertEqual(self.succeed("emit", "--kernel", "lce_forward", "--target", "cpu", "--stage", "tile", "--dtype",
+                                      "bf16", "-o", "k.mlir"), "")
+        self.assertEqual(open(self.path("k.mlir")).read(), text)
+        self.assertEqual(os.listdir(self.folder), ["k.mlir"])
+
+    def test_inspect(self):
+        text = self.succeed("inspect", TILEWRIGHT_LOG="error")
+        for expected in ("Devices", "Kernels", "Configurations", "Limits", "Environment", "Cache", "lce_forward", "TILEWRIGHT_CACHE_DIR",
+                         cli.shared_cache()):
+            self.assertIn(expected, text)
+        self.assertRegex(text, r"TILEWRIGHT_LOG +error")
+
+    def fill_cache(self, folder):
+        self.write("z.npy", cli.npy_bytes([0.5, 1, 2, 3], [2, 2]))
+        self.write("y.npy", cli.npy_bytes([0, 1], [2], "<i8"))
+        self.succeed("run", "--logits", "z.npy", "--labels", "y.npy", "--out", "out", TILEWRIGHT_CACHE_DIR=folder)
+        with open(self.path("out/metrics.json")) as file:
+            return json.load(file)
+
+    def test_cache(self):
+        folder = self.path("cache")
+        cache = {"TILEWRIGHT_CACHE_DIR": folder}
+        metrics = self.fill_cache(folder)
+        count = metrics["kernels_compiled"]
+        self.assertGreater(count, 0)
+        self.assertEqual(self.fill_cache(folder)["kernels_compiled"], 0)
+        self.assertIn(f"{count} kernels", self.succeed("cache", "list", **cache))
+        self.assertIn(f"{count} kernels, 0 damaged", self.succeed("cache", "verify", **cache))
+        self.assertIn(f"wrote {count} kernels", self.succeed("cache", "export", "kernels.tar", **cache))
+
+        other = self.path("other")
+        self.assertIn(f"added {count} kernels", self.succeed("cache", "import", "kernels.tar", TILEWRIGHT_CACHE_DIR=other))
+        self.assertIn("added 0 kernels", self.succeed("cache", "import", "kernels.tar", TILEWRIGHT_CACHE_DIR=other))
+        self.assertEqual(self.fill_cache(other)["kernels_compiled"], 0)
+
+        self.damage_one(folder)
+        done = self.tilewright("cache", "verify", **cache)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("1 damaged", done.stdout.decode())
+        self.assertIn("1 damaged", done.stderr.decode())
+        self.assertIn("damaged", self.succeed("cache", "list", **cache))
+        self.assertIn("removed 1 kernels", self.succeed("cache", "prune", **cache))
+        self.assertIn(f"{count - 1} kernels, 0 damaged", self.succeed("cache", "verify", **cache))
+
+    def damage_one(self, folder):
+        """Flips a bit of a compiled kernel."""
+        for root, _, names in os.walk(folder):
+            if "binary" in names:
+                path = os.path.join(root, "binary")
+                data = bytearray(open(path, "rb").read())
+                data[len(data) // 2] ^= 1
+                os.chmod(path, 0o600)
+                with open(path, "wb") as file:
+                    file.write(data)
+                return
+        self.fail("no kernel in the cache")
+
+    def test_bench(self):
+        text = self.succeed("bench", "--shape", "64,32,1000", "--shape", "1,8,17", "--json", "bench.json")
+        self.assertIn("GFLOP/s", text)
+        with open(self.path("bench.json")) as file:
+            results = json.load(file)
+        self.assertEqual([result["rows"] for result in results], [64, 1])
+        self.assertGreater(results[0]["times"][0]["ms"], 0)
+        for dtype in ("bf16", "f16"):
+            self.assertIn(dtype, self.succeed("bench", "--shape", "64,32,1000", "--dtype", dtype))
+
+    def test_bench_against_copy(self):
+        self.assertIn("of copy", self.succeed("bench", "--shape", "64,1,1000", "--against", "copy"))
+
+    def test_bench_against_blas(self):
+        done = self.tilewright("bench", "--shape", "64,32,1000", "--against", "blas")
+        if b"libopenblas" in done.stderr:
+            self.assertEqual(done.returncode, 1)
+            self.skipTest("no OpenBLAS on this machine")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("three sgemm, OpenBLAS", done.stdout.decode())
+
+    def test_bench_of_compiling(self):
+        text = self.succeed("bench", "--compile", "--json", "bench.json")
+        for expected in ("lce_forward", "nothing cached", "kernels on disk"):
+            self.assertIn(expected, text)
+        with open(self.path("bench.json")) as file:
+            result = json.load(file)[0]
+        self.assertGreater(result["cold"]["compiled"], 0)
+        self.assertEqual(result["warm"]["compiled"], 0)
+
+
+class DemoTest(cli.CliTest):
+    def test_demo(self):
+        text = self.succeed("demo")
+        for expected in ("f32", "bf16", "loss", "compiled=0", "Every check passed"):
+            self.assertIn(expected, text)
+        self.assertIn("compiled=0", self.succeed("demo", "--again"))
+
+    def test_demo_without_a_cache(self):
+        self.assertIn("skipped: there is no cache folder", self.succeed("demo", TILEWRIGHT_CACHE_DIR="off"))
+        done = self.tilewright("demo", "--again", TILEWRIGHT_CACHE_DIR="off")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"compiled anew", done.stderr)
+
+
+if __name__ == "__main__":
+    cli.main()
