@@ -320,6 +320,9 @@ private:
       inside = e.both(inside, exists);
       live = e.sub(view.sizes[1], firstColumn);
     }
+    // A masked store to an address that is not mapped is dropped as it should be, but takes hundreds of
+    // cycles.
+    offset = b.create<arith::SelectOp>(inside, offset, e.index(0));
     return {e.address(view.pointer, offset, view.element),
             b.create<arith::SelectOp>(inside, live, e.index(0))};
   }
