@@ -150,16 +150,16 @@ private:
     c_.row = w_.row.rows(first_, rows);
     c_.compactLabel = w_.compactLabel.rows(first_, rows);
     for (TensorRef *tensor : {&c_.xc, &c_.xs, &c_.u, &c_.target, &c_.anchor, &c_.redo, &c_.sums, &c_.tops,
-                              &c_.e, &c_.scale, &c_.oneHot, &c_.order, &c_.run})
+                              &c_.stored, &c_.e, &c_.scale, &c_.oneHot, &c_.order, &c_.run})
       if (tensor->data) *tensor = tensor->rows(0, rows);
   }
 
   /// E and the losses. The second launch of the forward kernel is for rows whose anchor was wrong, if there
   /// are any.
   Status exponentials() {
-    std::vector<KernelArgument> arguments = {c_.xc, t_.weight, c_.compactLabel, c_.anchor, c_.redo};
-    if (p_.wantsGradients()) arguments.push_back(c_.e);
-    arguments.insert(arguments.end(), {c_.sums, c_.tops});
+    std::vector<KernelArgument> arguments = {c_.xc,   t_.weight, c_.compactLabel, c_.anchor,
+                                             c_.redo, c_.sums,   c_.tops};
+    if (p_.wantsGradients()) arguments.insert(arguments.end(), {c_.e, c_.stored});
     TW_RETURN_IF_ERROR(launch(kernels_.gatherRows, {t_.hidden, t_.weight, c_.row, c_.compactLabel, c_.xc,
                                                     c_.target, c_.anchor, c_.redo}));
     TW_RETURN_IF_ERROR(launch(kernels_.forward, arguments));
@@ -168,7 +168,7 @@ private:
 
     arguments = {c_.sums, c_.target, c_.anchor, c_.row, rowLoss_, lse_};
     if (p_.wantsGradients()) {
-      arguments.push_back(w_.summary);
+      arguments.insert(arguments.end(), {c_.stored, w_.summary});
       if (p_.upstream != Upstream::one) arguments.push_back(t_.gradOutput);
       arguments.insert(arguments.end(), {c_.xc, c_.scale, c_.oneHot, c_.xs});
     }

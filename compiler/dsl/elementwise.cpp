@@ -231,4 +231,20 @@ Tile cast(const Tile &x, ElementType element) {
   return impl->wrapTile(convert(*impl, value, to), impl->shapeOf(value).width);
 }
 
+Tile rounded(const Tile &x, ElementType element) {
+  Impl *impl = implOf({&x});
+  if (!impl) return {};
+  Value value = impl->useTile(x, "rounded", "f32", [](Type type) { return type.isF32(); });
+  if (!value) return impl->noTile();
+  if (!isFloat(element)) {
+    impl->fail("rounded", std::string("expected f32, bf16 or f16, found ") + elementName(element));
+    return impl->noTile();
+  }
+  Type narrow = impl->mlirType(element);
+  if (narrow.isF32()) return x;
+  Type type = llvm::cast<RankedTensorType>(value.getType()).clone(narrow);
+  return impl->wrapTile(impl->widened(impl->create<arith::TruncFOp>(type, value)),
+                        impl->shapeOf(value).width);
+}
+
 } // namespace tilewright

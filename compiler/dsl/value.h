@@ -173,6 +173,8 @@ Tile rsqrt(const Tile &x);
 /// Integers to and from fp32 (towards zero), truth values to 0 and 1, and between i32 and i64 (the low bits).
 /// What an fp32 number outside the integers' range gives is not specified.
 Tile cast(const Tile &x, ElementType element);
+/// fp32 numbers rounded to what a 16-bit `element` can hold, as a store to such a view rounds them.
+Tile rounded(const Tile &x, ElementType element);
 
 /// Reductions along an axis: R×C gives R×1 along columns, 1×C along rows.
 Tile sum(const Tile &x, Axis axis);

@@ -19,8 +19,9 @@ Kernel combine(const CombineSpec &spec) {
     const View rowLoss = k.output("row_loss", ElementType::f32, 1),
                lse = k.output("lse", ElementType::f32, 1);
     UpstreamParameters upstream;
-    View x, scale, oneHot, scaled;
+    View stored, x, scale, oneHot, scaled;
     if (spec.gradients) {
+      stored = k.input("stored", ElementType::f32, 2);
       upstream = declareUpstream(k, spec.gradients->upstream);
       x = k.input("xc", spec.gradients->element, 2);
       scale = k.output("scale", ElementType::f32, 1);
@@ -30,7 +31,8 @@ Kernel combine(const CombineSpec &spec) {
 
     const Range rows = k.blockRows(row.dim(0), kRowsPerProgram);
     const Tile to = rowNumbers(k, row, rows);
-    const Tile others = sum(sums.at(rows, k.whole(sums.dim(1))), Axis::columns);
+    const Range tiles = k.whole(sums.dim(1));
+    const Tile others = sum(sums.at(rows, tiles), Axis::columns);
     const Tile distance = target[rows] - anchor[rows]; // 0 for a target anchor, but NaN for an infinite one
 
     const Tile rest = expm1(distance) + others; // Σ_j exp(z_j - a) - 1
@@ -40,7 +42,9 @@ Kernel combine(const CombineSpec &spec) {
 
     const Tile r = rowGradient(k, spec.gradients->upstream, upstream, to) / (rest + 1.0); // g v
     k.store(scale, rows, r);
-    k.store(oneHot, rows, -(r * others)); // 1 - p_y = S v
+    // 1 - p_y = S v. With S as it is stored, the weights of a row of dX sum to 0 however E was rounded: what
+    // all of W's rows have in common cancels.
+    k.store(oneHot, rows, -(r * sum(stored.at(rows, tiles), Axis::columns)));
     const Range hidden = k.whole(x.dim(1));
     k.store(scaled, rows, hidden, r * x.at(rows, hidden));
   });

@@ -26,9 +26,11 @@ struct Block {
 /// (x N×H, w V×H, row C, label C, out xc C×H, out target C, out anchor C, out redo C)
 Kernel gatherRows(ElementType element);
 
-/// One block of E, its row sums and its logits' row maxima; only where a row asks for it by `redo`.
+/// One block of E, its row sums and its logits' row maxima; only where a row asks for it by `redo`. `stored`
+/// are the sums of E as it is stored, rounded.
 ///
-/// (xc C×H, w V×H, label C, anchor C, redo C[, out e C×V], out sums C×T, out tops C×T), T blocks of columns
+/// (xc C×H, w V×H, label C, anchor C, redo C, out sums C×T, out tops C×T[, out e C×V, out stored C×T]), T
+/// blocks of columns
 struct ForwardSpec {
   ElementType element;
   std::optional<ElementType> exponentials; ///< their type; none when no gradient is wanted
@@ -44,7 +46,7 @@ Kernel checkAnchor();
 /// Losses, and the factors of the gradients: r_i = g_i v_i, t_i = g_i (p_iy - 1), xs = r x.
 ///
 /// (sums C×T, target C, anchor C, row C, out row_loss N, out lse N
-///  [, summary 2[, grad_output 1 or N], xc C×H, out scale C, out one_hot C, out xs C×H])
+///  [, stored C×T, summary 2[, grad_output 1 or N], xc C×H, out scale C, out one_hot C, out xs C×H])
 struct CombineSpec {
   struct Gradients {
     ElementType element;      ///< of xc

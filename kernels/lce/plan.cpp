@@ -152,6 +152,7 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
   w.tops = carver.matrix(f32, c, tiles, tiles);
   if (problem.wantsGradients()) {
     w.e = carver.matrix(problem.exponentials(), c, v, paddedStride(v, problem.exponentials()));
+    w.stored = carver.matrix(f32, c, tiles, tiles);
     w.scale = carver.vector(f32, c);
     w.oneHot = carver.vector(f32, c);
     w.xs = carver.matrix(problem.exponentials(), c, h, h);

@@ -52,7 +52,7 @@ struct Workspace {
   TensorRef rowLoss, lse;         ///< N, unless the caller's own are used
   TensorRef xc, xs, u;            ///< C×H
   TensorRef target, anchor, redo; ///< C
-  TensorRef sums, tops;           ///< C×T
+  TensorRef sums, tops, stored;   ///< C×T
   TensorRef e;                    ///< C×V
   TensorRef scale, oneHot;        ///< C
   TensorRef order, run;           ///< C
