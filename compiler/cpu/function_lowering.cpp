@@ -189,6 +189,7 @@ LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {
   e.b.setInsertionPointToStart(forOp.getBody());
   llvm::SaveAndRestore scope(buffers); // what the body materialises is not there when it does not run
   scalars.map(loop.getInductionVar(), forOp.getInductionVar());
+  const auto outside = buffers; // what the body puts into a buffer is there only if the body runs
   if (failed(lowerBlock(*loop.getBody()))) return failure();
   flush(); // its stores belong to the body, also when it carries nothing
 
@@ -207,6 +208,7 @@ LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {
   }
   for (auto [from, to] : llvm::zip(next, carried))
     if (from.pointer != to.pointer) copy(from, to);
+  buffers = outside;
   return success();
 }
 
@@ -219,8 +221,10 @@ LogicalResult FunctionLowering::lowerIf(scf::IfOp op) {
     OpBuilder::InsertionGuard guard(e.b);
     llvm::SaveAndRestore scope(buffers);
     e.b.setInsertionPointToStart(&to.front());
+    const auto outside = buffers; // what the branch puts into a buffer is there only if the branch is taken
     if (failed(lowerBlock(from.front()))) return failure();
     flush();
+    buffers = outside;
     return success();
   };
   return success(succeeded(lower(op.getThenRegion(), branch.getThenRegion())) &&

@@ -102,6 +102,24 @@ TEST_P(Functions, KeepTheirLimits) {
   }
 }
 
+TEST(Rounded, IsWhatAStoreWrites) {
+  auto runtime = test::openRuntime();
+  const std::vector<float> values = {1, 1.00390625f, 1.01f, -3.14159f, 1e-40f, 65504, 1e30f};
+  for (ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16}) {
+    const Kernel kernel = defineKernel("round", elementName(element), [element](KernelBuilder &k) {
+      const View x = k.input("x", ElementType::f32, 1), y = k.output("y", ElementType::f32, 1);
+      const Range block = k.blockColumns(x.dim(0), 64);
+      k.store(y, block, rounded(x[block], element));
+    });
+    const DeviceTensor x = DeviceTensor::vector(runtime->device(), ElementType::f32, values);
+    DeviceTensor y = DeviceTensor::vector(runtime->device(), ElementType::f32, int64_t(values.size()));
+    const Status status = launch(*runtime, kernel, {x.ref(), y.ref()});
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (size_t i = 0; i < values.size(); ++i)
+      EXPECT_EQ(y.get()[i], test::rounded(values[i], element)) << values[i] << " " << elementName(element);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Functions,
                          testing::Combine(testing::Range(0, int(std::size(kFunctions))), testing::Bool()),
                          [](const auto &info) {
