@@ -1,0 +1,78 @@
+#include "autotune/measure.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tilewright {
+namespace {
+
+bool isStopped(const StopRequest &stop) { return stop && stop(); }
+
+/// One contestant so far.
+struct Entry {
+  std::vector<double> milliseconds;
+  Status failure;
+  bool dropped = false;
+};
+
+void dropSlowOnes(std::vector<Entry> &entries, double factor) {
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const Entry &entry : entries)
+    if (entry.failure.ok() && !entry.milliseconds.empty())
+      fastest = std::min(fastest, median(entry.milliseconds));
+  // The best of its runs, lest one disturbance throw a good contestant out.
+  for (Entry &entry : entries)
+    if (!entry.milliseconds.empty() &&
+        *std::min_element(entry.milliseconds.begin(), entry.milliseconds.end()) > factor * fastest)
+      entry.dropped = true;
+}
+
+StatusOr<Timing> resultOf(const Entry &entry) {
+  TW_RETURN_IF_ERROR(entry.failure);
+  if (entry.milliseconds.empty()) return runtimeError("stopped before it was timed");
+  return Timing{median(entry.milliseconds), static_cast<int>(entry.milliseconds.size())};
+}
+
+} // namespace
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+Status warmUp(Device &device, Stream stream, const Contestant &work, const MeasureOptions &options,
+              const StopRequest &stop) {
+  double before = 0;
+  for (int run = 0; run < options.maxWarmUps && !isStopped(stop); ++run) {
+    TW_ASSIGN_OR_RETURN(const double now, device.time(stream, work));
+    if (run > 0 && std::fabs(now - before) <= options.settledWithin * before) return {};
+    before = now;
+  }
+  return {};
+}
+
+std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vector<Contestant> &contestants,
+                                   const MeasureOptions &options, const StopRequest &stop) {
+  std::vector<Entry> entries(contestants.size());
+  for (int round = 0; round < options.repetitions && !isStopped(stop); ++round) {
+    for (std::size_t i = 0; i < entries.size() && !isStopped(stop); ++i) {
+      const std::size_t turn = round % 2 ? entries.size() - 1 - i : i;
+      Entry &entry = entries[turn];
+      if (entry.dropped || !entry.failure.ok()) continue;
+      const StatusOr<double> time = device.time(stream, contestants[turn]);
+      if (time.ok())
+        entry.milliseconds.push_back(*time);
+      else
+        entry.failure = time.status();
+    }
+    dropSlowOnes(entries, options.dropBeyond);
+  }
+  std::vector<StatusOr<Timing>> results;
+  for (const Entry &entry : entries)
+    results.push_back(resultOf(entry));
+  return results;
+}
+
+} // namespace tilewright

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "compiler/base/status.h"
+#include "runtime/device.h"
+
+namespace tilewright {
+
+struct MeasureOptions {
+  int repetitions = 5;         ///< of those that are not dropped
+  double settledWithin = 0.03; ///< warm-up ends when a run takes as long as the one before, up to this share
+  int maxWarmUps = 10;
+  double dropBeyond = 1.1; ///< slower than the fastest by this factor: not repeated
+};
+
+/// Says whether to stop as soon as possible; asked before each run.
+using StopRequest = std::function<bool()>;
+
+struct Timing {
+  double milliseconds = 0; ///< median
+  int repetitions = 0;
+};
+
+/// The middle one, or the mean of the two in the middle; of at least one value.
+double median(std::vector<double> values);
+
+/// Work to be timed; enqueues it.
+using Contestant = std::function<Status()>;
+
+/// Runs `work` until the device's clock has settled.
+Status warmUp(Device &device, Stream stream, const Contestant &work, const MeasureOptions &options,
+              const StopRequest &stop);
+
+/// Times the contestants in turn, round after round, in alternating order, so that a device that slows down
+/// slows all of them. In the order of the contestants: the timing, or why there is none (its own failure, or
+/// a stop before its first run).
+std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vector<Contestant> &contestants,
+                                   const MeasureOptions &options, const StopRequest &stop);
+
+} // namespace tilewright

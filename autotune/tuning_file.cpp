@@ -1,0 +1,225 @@
+// Tuning records as JSON: pure functions, and the only place that knows the format.
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "autotune/tuning_record.h"
+
+namespace tilewright {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr const char *kFormat = "tilewright tuning";
+/// Raised when a file's values mean something else than before.
+constexpr int64_t kVersion = 1;
+
+constexpr int kMaxDepth = 8;
+constexpr std::size_t kMaxText = 512, kMaxValues = 64, kMaxConfigurations = 4096, kMaxRecords = 10000;
+constexpr int64_t kMaxInteger = int64_t(1) << 62;
+constexpr double kMaxMilliseconds = 1e9;
+
+// ---- Writing -----------------------------------------------------------------------------------------
+
+json encode(const NamedValues &values) {
+  json object = json::object();
+  for (const auto &[name, value] : values.all())
+    std::visit([&object, key = name](const auto &v) { object[key] = v; }, value);
+  return object;
+}
+
+json encode(const MeasuredConfiguration &measured) {
+  return {{"milliseconds", measured.milliseconds},
+          {"repetitions", measured.repetitions},
+          {"workspace_bytes", measured.workspaceBytes},
+          {"configuration", encode(measured.configuration)}};
+}
+
+/// Bytes that are not UTF-8 are replaced, since JSON cannot hold them.
+std::string line(const json &value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+/// One configuration a line.
+std::string lines(const std::vector<MeasuredConfiguration> &configurations) {
+  std::string text = "[";
+  for (const MeasuredConfiguration &configuration : configurations)
+    text += (text.size() > 1 ? ",\n        " : "\n        ") + line(encode(configuration));
+  return text + (configurations.empty() ? "]" : "\n      ]");
+}
+
+std::string encode(const TuningRecord &record) {
+  const std::pair<const char *, std::string> fields[] = {
+      {"operation", line(record.key.operation)},
+      {"problem", line(encode(record.key.problem))},
+      {"device", line(record.key.device)},
+      {"device_name", line(record.deviceName)},
+      {"compiler", line(record.compiler)},
+      {"complete", line(record.complete)},
+      {"limit", line(record.limit)},
+      {"workspace_limit", line(record.workspaceLimit)},
+      {"heuristic", line(encode(record.heuristic))},
+      {"winners", lines(record.winners)},
+      {"measured", lines(record.measured)},
+  };
+  std::string text;
+  for (const auto &[name, value] : fields)
+    text += (text.empty() ? "    {\n      " : ",\n      ") + line(name) + ": " + value;
+  return text + "\n    }";
+}
+
+// ---- Reading -----------------------------------------------------------------------------------------
+
+/// An object of the file, and where it stands, for messages.
+struct Place {
+  const json &object;
+  std::string path;
+
+  Status wrong(const std::string &name, const std::string &expected) const {
+    return userError(path + (name.empty() ? "" : "." + name) + ": expected " + expected);
+  }
+};
+
+StatusOr<const json *> member(const Place &place, const std::string &name) {
+  const auto found = place.object.find(name);
+  if (found == place.object.end()) return place.wrong(name, "a value, found none");
+  return &*found;
+}
+
+bool isPlainText(const std::string &text) {
+  for (const unsigned char c : text)
+    if (c < 0x20 || c == 0x7f) return false;
+  return text.size() <= kMaxText;
+}
+
+StatusOr<std::string> textAt(const Place &place, const std::string &name) {
+  TW_ASSIGN_OR_RETURN(const json *value, member(place, name));
+  if (!value->is_string() || !isPlainText(value->get_ref<const std::string &>()))
+    return place.wrong(name, "a text of at most " + std::to_string(kMaxText) + " printable characters");
+  return value->get<std::string>();
+}
+
+bool isInteger(const json &value, int64_t low, int64_t high) {
+  if (value.is_number_unsigned()) return value.get<uint64_t>() <= uint64_t(high) && int64_t(value) >= low;
+  return value.is_number_integer() && value.get<int64_t>() >= low && value.get<int64_t>() <= high;
+}
+
+StatusOr<int64_t> integerAt(const Place &place, const std::string &name) {
+  TW_ASSIGN_OR_RETURN(const json *value, member(place, name));
+  if (!isInteger(*value, 0, kMaxInteger))
+    return place.wrong(name, "an integer from 0 to " + std::to_string(kMaxInteger));
+  return value->get<int64_t>();
+}
+
+StatusOr<NamedValues> namedValuesAt(const Place &place, const std::string &name) {
+  TW_ASSIGN_OR_RETURN(const json *object, member(place, name));
+  if (!object->is_object() || object->size() > kMaxValues)
+    return place.wrong(name, "an object of at most " + std::to_string(kMaxValues) + " values");
+  NamedValues values;
+  for (const auto &[key, value] : object->items()) {
+    const bool text = value.is_string() && isPlainText(value.get_ref<const std::string &>());
+    if (!isPlainText(key) || !(text || isInteger(value, 0, kMaxInteger)))
+      return place.wrong(name, "short texts and integers from 0 as values");
+    if (text)
+      values.set(key, value.get<std::string>());
+    else
+      values.set(key, value.get<int64_t>());
+  }
+  return values;
+}
+
+StatusOr<MeasuredConfiguration> decodeMeasured(const Place &place) {
+  if (!place.object.is_object()) return place.wrong("", "an object");
+  MeasuredConfiguration measured;
+  TW_ASSIGN_OR_RETURN(const json *time, member(place, "milliseconds"));
+  if (!time->is_number() || !(time->get<double>() >= 0 && time->get<double>() <= kMaxMilliseconds))
+    return place.wrong("milliseconds", "a number from 0 to 1e9");
+  measured.milliseconds = time->get<double>();
+  TW_ASSIGN_OR_RETURN(const int64_t repetitions, integerAt(place, "repetitions"));
+  if (repetitions > 1000000) return place.wrong("repetitions", "at most 1000000");
+  measured.repetitions = static_cast<int>(repetitions);
+  TW_ASSIGN_OR_RETURN(measured.workspaceBytes, integerAt(place, "workspace_bytes"));
+  TW_ASSIGN_OR_RETURN(measured.configuration, namedValuesAt(place, "configuration"));
+  return measured;
+}
+
+StatusOr<std::vector<MeasuredConfiguration>> measuredAt(const Place &place, const std::string &name) {
+  TW_ASSIGN_OR_RETURN(const json *list, member(place, name));
+  if (!list->is_array() || list->size() > kMaxConfigurations)
+    return place.wrong(name, "a list of at most " + std::to_string(kMaxConfigurations) + " configurations");
+  std::vector<MeasuredConfiguration> all;
+  for (const json &item : *list) {
+    const std::string path = place.path + "." + name + "[" + std::to_string(all.size()) + "]";
+    TW_ASSIGN_OR_RETURN(MeasuredConfiguration measured, decodeMeasured({item, path}));
+    all.push_back(std::move(measured));
+  }
+  return all;
+}
+
+StatusOr<TuningRecord> decodeRecord(const Place &place) {
+  if (!place.object.is_object()) return place.wrong("", "an object");
+  TuningRecord record;
+  TW_ASSIGN_OR_RETURN(record.key.operation, textAt(place, "operation"));
+  TW_ASSIGN_OR_RETURN(record.key.problem, namedValuesAt(place, "problem"));
+  TW_ASSIGN_OR_RETURN(record.key.device, textAt(place, "device"));
+  TW_ASSIGN_OR_RETURN(record.deviceName, textAt(place, "device_name"));
+  TW_ASSIGN_OR_RETURN(record.compiler, textAt(place, "compiler"));
+  TW_ASSIGN_OR_RETURN(const json *complete, member(place, "complete"));
+  if (!complete->is_boolean()) return place.wrong("complete", "true or false");
+  record.complete = complete->get<bool>();
+  TW_ASSIGN_OR_RETURN(record.limit, integerAt(place, "limit"));
+  TW_ASSIGN_OR_RETURN(record.workspaceLimit, integerAt(place, "workspace_limit"));
+  TW_ASSIGN_OR_RETURN(const json *heuristic, member(place, "heuristic"));
+  TW_ASSIGN_OR_RETURN(record.heuristic, decodeMeasured({*heuristic, place.path + ".heuristic"}));
+  TW_ASSIGN_OR_RETURN(record.winners, measuredAt(place, "winners"));
+  TW_ASSIGN_OR_RETURN(record.measured, measuredAt(place, "measured"));
+  return record;
+}
+
+/// Not JSON, or nested too deeply, gives a value that is discarded.
+json parse(const std::string &text) {
+  bool tooDeep = false;
+  const auto watch = [&](int depth, json::parse_event_t, json &) {
+    tooDeep = tooDeep || depth > kMaxDepth;
+    return !tooDeep;
+  };
+  json parsed = json::parse(text, watch, /*allow_exceptions=*/false);
+  return tooDeep ? json(json::value_t::discarded) : parsed;
+}
+
+} // namespace
+
+std::string encodeRecords(const std::vector<TuningRecord> &records) {
+  std::string text = "{\n  \"format\": " + line(kFormat) + ",\n  \"version\": " + std::to_string(kVersion) +
+                     ",\n  \"records\": [";
+  for (std::size_t i = 0; i < records.size(); ++i)
+    text += (i ? ",\n" : "\n") + encode(records[i]);
+  return text + "\n  ]\n}\n";
+}
+
+StatusOr<std::vector<TuningRecord>> decodeRecords(const std::string &text) {
+  if (text.size() > kMaxTuningFileBytes)
+    return userError("expected at most " + std::to_string(kMaxTuningFileBytes) + " bytes, found " +
+                     std::to_string(text.size()));
+  const json root = parse(text);
+  if (!root.is_object())
+    return userError("expected a JSON object nested at most " + std::to_string(kMaxDepth) + " deep");
+  const Place top{root, "file"};
+  TW_ASSIGN_OR_RETURN(const std::string format, textAt(top, "format"));
+  if (format != kFormat)
+    return top.wrong("format", std::string("\"") + kFormat + "\", found " + line(format));
+  TW_ASSIGN_OR_RETURN(const int64_t version, integerAt(top, "version"));
+  if (version != kVersion)
+    return top.wrong("version", std::to_string(kVersion) + ", found " + std::to_string(version));
+  TW_ASSIGN_OR_RETURN(const json *list, member(top, "records"));
+  if (!list->is_array() || list->size() > kMaxRecords)
+    return top.wrong("records", "a list of at most " + std::to_string(kMaxRecords));
+  std::vector<TuningRecord> records;
+  for (const json &item : *list) {
+    TW_ASSIGN_OR_RETURN(TuningRecord record,
+                        decodeRecord({item, "records[" + std::to_string(records.size()) + "]"}));
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+} // namespace tilewright

@@ -1,0 +1,176 @@
+#include "autotune/tuner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/fake_tunable.h"
+
+namespace tilewright {
+namespace {
+
+using test::FakeTunable;
+using ::testing::HasSubstr;
+
+class TunerTest : public ::testing::Test {
+protected:
+  test::FakeDevice device_;
+  FakeTunable tunable_{device_};
+  TunerOptions options_;
+};
+
+std::string namesOf(const std::vector<MeasuredConfiguration> &all) {
+  std::string text;
+  for (const MeasuredConfiguration &one : all)
+    text += one.configuration.str() + "\n";
+  return text;
+}
+
+TEST_F(TunerTest, FindsTheFrontier) {
+  const auto outcome = tune(tunable_, options_);
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  const TuningRecord &record = outcome->record;
+  EXPECT_EQ(namesOf(record.winners), "a=64 b=3 chunk=400\na=64 b=3 chunk=200\na=64 b=3 chunk=100\n");
+  EXPECT_DOUBLE_EQ(record.winners[0].milliseconds, 10.5);
+  EXPECT_EQ(record.winners[0].repetitions, options_.measure.repetitions);
+  EXPECT_EQ(record.winners[0].workspaceBytes, 400000);
+  EXPECT_EQ(record.heuristic.configuration, tunable_.heuristic());
+  EXPECT_DOUBLE_EQ(record.heuristic.milliseconds, 13);
+  EXPECT_TRUE(record.complete);
+  EXPECT_EQ(record.key.str(), tunable_.key().str());
+  EXPECT_EQ(outcome->pruned.at("a is too large"), 3);
+  EXPECT_EQ(tunable_.checks, 11) << "9 blocks, the heuristic one among them, and 2 more chunks";
+  EXPECT_EQ(record.winners.size() + record.measured.size(), 11u);
+}
+
+TEST_F(TunerTest, IsDeterministic) {
+  const auto first = tune(tunable_, options_);
+  test::FakeDevice device;
+  FakeTunable again(device);
+  const auto second = tune(again, options_);
+  EXPECT_EQ(encodeRecords({first->record}), encodeRecords({second->record}));
+}
+
+TEST_F(TunerTest, TriesNoMoreThanTheLimit) {
+  options_.limit = 4;
+  const auto outcome = tune(tunable_, options_);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(tunable_.checks, 4);
+  EXPECT_TRUE(outcome->record.complete);
+  options_.limit = 1;
+  tunable_.checks = 0;
+  EXPECT_EQ(namesOf(tune(tunable_, options_)->record.winners), tunable_.heuristic().str() + "\n");
+  EXPECT_EQ(tunable_.checks, 1);
+}
+
+TEST_F(TunerTest, WrongResultsAreNamedAndNeverTimed) {
+  const std::string best = "a=64 b=3 chunk=200";
+  tunable_.wrong[best] = "dx differs from the reference by 0.5";
+  const auto outcome = tune(tunable_, options_);
+  ASSERT_TRUE(outcome.ok());
+  ASSERT_EQ(outcome->failures.size(), 1u);
+  EXPECT_EQ(outcome->failures[0].configuration.str(), best);
+  EXPECT_EQ(outcome->failures[0].cause, "dx differs from the reference by 0.5");
+  EXPECT_THAT(namesOf(outcome->record.winners) + namesOf(outcome->record.measured),
+              ::testing::Not(HasSubstr(best)));
+}
+
+TEST_F(TunerTest, SearchesOnWhenTheHeuristicOneIsWrong) {
+  tunable_.wrong[tunable_.heuristic().str()] = "loss is NaN";
+  const auto outcome = tune(tunable_, options_);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->record.winners[0].configuration.str(), "a=64 b=3 chunk=400");
+  EXPECT_EQ(outcome->record.heuristic.repetitions, 0);
+}
+
+TEST_F(TunerTest, FailsWhenNothingWorks) {
+  options_.limit = 1;
+  tunable_.wrong[tunable_.heuristic().str()] = "loss is NaN";
+  const auto outcome = tune(tunable_, options_);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_THAT(outcome.status().message(), HasSubstr("loss is NaN"));
+}
+
+TEST_F(TunerTest, KeepsToTheWorkspaceLimit) {
+  options_.workspaceLimit = 200000;
+  const auto outcome = tune(tunable_, options_);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->record.winners[0].configuration.str(), "a=64 b=3 chunk=200");
+  EXPECT_EQ(outcome->pruned.at("needs more memory than the workspace limit"), 1);
+}
+
+TEST_F(TunerTest, ASlowingDeviceDoesNotMislead) {
+  // Every run is slower than the one before, so that times of different races do not compare.
+  tunable_.whileRunning = [&] { tunable_.slowness *= 1.005; };
+  const auto outcome = tune(tunable_, options_);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->record.winners[0].configuration.str(), "a=64 b=3 chunk=400");
+}
+
+TEST_F(TunerTest, AStopAtAnyMomentKeepsWhatWasMeasured) {
+  for (int moment = 1;; moment += 3) {
+    test::FakeDevice device;
+    FakeTunable tunable(device);
+    int asked = 0;
+    options_.stop = [&] { return ++asked > moment; };
+    const auto outcome = tune(tunable, options_);
+    if (!outcome.ok()) {
+      EXPECT_LE(tunable.runs, options_.measure.maxWarmUps);
+      EXPECT_THAT(outcome.status().message(), HasSubstr("stopped"));
+      continue;
+    }
+    ASSERT_FALSE(outcome->record.winners.empty()) << moment;
+    EXPECT_TRUE(outcome->failures.empty()) << "a stop is no failure";
+    if (outcome->record.complete) break;
+  }
+}
+
+TEST_F(TunerTest, ReportsProgress) {
+  std::vector<TuningProgress> reports;
+  options_.progress = [&](const TuningProgress &progress) { reports.push_back(progress); };
+  ASSERT_TRUE(tune(tunable_, options_).ok());
+  ASSERT_GE(reports.size(), 11u);
+  EXPECT_EQ(reports.front().tried, 1);
+  EXPECT_FALSE(reports.front().best.has_value());
+  EXPECT_EQ(reports.back().step, "final");
+  EXPECT_LE(reports.back().tried, reports.back().planned);
+  EXPECT_EQ(reports.back().best->configuration.str(), "a=64 b=3 chunk=400");
+}
+
+TEST(TuningRecord, TheWinnerFitsAndIsWorthItsMemory) {
+  TuningRecord record;
+  const auto add = [&](const char *name, double milliseconds, int64_t bytes) {
+    record.winners.push_back({{{"name", name}}, milliseconds, 5, bytes});
+  };
+  add("fast", 100, 900), add("nearly", 101, 400), add("slow", 150, 100);
+  const auto chosen = [&](int64_t limit) -> std::string {
+    const auto *winner = chooseWinner(record, [&](const auto &w) { return w.workspaceBytes <= limit; });
+    return winner ? *winner->configuration.text("name") : "none";
+  };
+  EXPECT_EQ(chosen(1000), "nearly");
+  EXPECT_EQ(chosen(500), "nearly");
+  EXPECT_EQ(chosen(399), "slow");
+  EXPECT_EQ(chosen(99), "none");
+}
+
+TEST(TuningRecord, TheFrontierHoldsWhatNothingBeats) {
+  const auto measured = [](double milliseconds, int64_t bytes) {
+    return MeasuredConfiguration{{}, milliseconds, 1, bytes};
+  };
+  const auto best =
+      frontier({measured(3, 30), measured(1, 90), measured(2, 90), measured(1, 95), measured(9, 10)});
+  ASSERT_EQ(best.size(), 3u);
+  EXPECT_EQ(best[0].workspaceBytes, 90);
+  EXPECT_EQ(best[1].workspaceBytes, 30);
+  EXPECT_EQ(best[2].workspaceBytes, 10);
+}
+
+TEST(TuningRecord, SizesShareBuckets) {
+  EXPECT_EQ(sizeBucket(0), 1);
+  EXPECT_EQ(sizeBucket(1), 1);
+  EXPECT_EQ(sizeBucket(513), 1024);
+  EXPECT_EQ(sizeBucket(1024), 1024);
+  EXPECT_EQ(sizeBucket(INT64_MAX), int64_t(1) << 62);
+}
+
+} // namespace
+} // namespace tilewright

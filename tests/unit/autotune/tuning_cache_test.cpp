@@ -1,0 +1,199 @@
+#include "autotune/tuning_cache.h"
+
+#include <atomic>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tuning_records.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+using test::readWholeFile;
+using test::sampleKey;
+using test::sampleRecord;
+using test::TemporaryFolder;
+using test::writeWholeFile;
+
+const auto acceptAll = [](const TuningRecord &) { return true; };
+
+TuningCache::Tune mustNotTune() {
+  return []() -> StatusOr<TuningRecord> {
+    ADD_FAILURE() << "there is a record";
+    return internalError("tuned in vain");
+  };
+}
+
+int count(const std::string &text, const std::string &part) {
+  int found = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size())
+    ++found;
+  return found;
+}
+
+TEST(TuningCache, KeepsRecordsForOthers) {
+  TemporaryFolder folder;
+  TuningCache first(folder.path());
+  EXPECT_EQ(first.find(sampleKey("f32")), nullptr);
+  first.store(sampleRecord("f32"));
+  first.store(sampleRecord("bf16"));
+  first.store(sampleRecord("f32", 11));
+  TuningCache second(folder.path());
+  ASSERT_NE(second.find(sampleKey("f32")), nullptr);
+  EXPECT_EQ(second.find(sampleKey("f32"))->winners[0].milliseconds, 11);
+  EXPECT_EQ(second.records().size(), 2u);
+  struct stat info;
+  ASSERT_EQ(stat((folder / "tuning.json").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST(TuningCache, KeepsWhatOthersWroteMeanwhile) {
+  TemporaryFolder folder;
+  TuningCache one(folder.path()), two(folder.path());
+  EXPECT_EQ(one.find(sampleKey("f32")), nullptr);
+  two.store(sampleRecord("f32"));
+  one.store(sampleRecord("bf16"));
+  EXPECT_EQ(TuningCache(folder.path()).records().size(), 2u);
+  EXPECT_EQ(one.find(sampleKey("f32")), nullptr) << "a process sees one state of the file";
+}
+
+TEST(TuningCache, WithoutAFolderRecordsLiveInMemory) {
+  TuningCache cache("");
+  cache.store(sampleRecord("f32"));
+  EXPECT_NE(cache.find(sampleKey("f32")), nullptr);
+  EXPECT_TRUE(cache.obtain(sampleKey("f32"), acceptAll, mustNotTune()).ok());
+}
+
+TEST(TuningCache, AFolderThatCannotBeUsedIsOneWarning) {
+  TemporaryFolder folder;
+  writeWholeFile(folder / "file", "");
+  testing::internal::CaptureStderr();
+  TuningCache cache(folder / "file");
+  cache.store(sampleRecord("f32"));
+  cache.store(sampleRecord("bf16"));
+  EXPECT_NE(cache.find(sampleKey("f32")), nullptr);
+  EXPECT_EQ(count(testing::internal::GetCapturedStderr(), "warning"), 1);
+}
+
+TEST(TuningCache, ADamagedFileIsOneWarningAndIsMovedAside) {
+  TemporaryFolder folder;
+  const std::string damaged = "{\"format\": \"tilewright tuning\", \"version\": 9}";
+  writeWholeFile(folder / "tuning.json", damaged);
+  testing::internal::CaptureStderr();
+  TuningCache cache(folder.path());
+  EXPECT_EQ(cache.find(sampleKey("f32")), nullptr);
+  EXPECT_EQ(readWholeFile(folder / "tuning.json"), damaged) << "reading changes nothing";
+  cache.store(sampleRecord("f32"));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(count(said, "warning"), 1) << said;
+  EXPECT_THAT(said, HasSubstr("version: expected 1, found 9"));
+  EXPECT_EQ(readWholeFile(folder / "tuning.json.damaged"), damaged);
+  EXPECT_EQ(TuningCache(folder.path()).records().size(), 1u);
+}
+
+TEST(TuningCache, WhatIsNoPlainFileIsIgnored) {
+  TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "tuning.json").c_str(), 0600), 0);
+  testing::internal::CaptureStderr();
+  TuningCache cache(folder.path());
+  EXPECT_EQ(cache.find(sampleKey("f32")), nullptr);
+  EXPECT_EQ(count(testing::internal::GetCapturedStderr(), "warning"), 1);
+}
+
+TEST(TuningCache, RemovesWhatDeadWritersLeft) {
+  TemporaryFolder folder;
+  writeWholeFile(folder / ".tuning-new-0123456789abcdef", "{");
+  TuningCache(folder.path()).store(sampleRecord("f32"));
+  EXPECT_FALSE(std::filesystem::exists(folder / ".tuning-new-0123456789abcdef"));
+}
+
+TEST(TuningCache, TunesOnceForAllThreads) {
+  TemporaryFolder folder;
+  TuningCache cache(folder.path());
+  std::atomic<int> tuned{0}, right{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&] {
+      const auto record = cache.obtain(sampleKey("f32"), acceptAll, [&]() -> StatusOr<TuningRecord> {
+        ++tuned;
+        std::this_thread::sleep_for(20ms);
+        return sampleRecord("f32");
+      });
+      right += record.ok() && *record && (*record)->winners.size() == 2;
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(tuned, 1);
+  EXPECT_EQ(right, 8);
+}
+
+TEST(TuningCache, ARecordThatIsNotAcceptedIsReplaced) {
+  TemporaryFolder folder;
+  TuningCache cache(folder.path());
+  cache.store(sampleRecord("f32"));
+  const auto accept = [](const TuningRecord &record) { return record.winners[0].milliseconds < 10; };
+  ASSERT_TRUE(
+      cache.obtain(sampleKey("f32"), accept, [] { return StatusOr<TuningRecord>(sampleRecord("f32", 9)); })
+          .ok());
+  EXPECT_EQ(TuningCache(folder.path()).find(sampleKey("f32"))->winners[0].milliseconds, 9);
+}
+
+TEST(TuningCache, AFailureIsTheCallersAndLeavesNothing) {
+  TemporaryFolder folder;
+  TuningCache cache(folder.path());
+  const auto failed = cache.obtain(sampleKey("f32"), acceptAll,
+                                   []() -> StatusOr<TuningRecord> { return runtimeError("no"); });
+  EXPECT_EQ(failed.status().message(), "no");
+  EXPECT_EQ(cache.find(sampleKey("f32")), nullptr);
+}
+
+TEST(TuningCache, WaitsNoLongerThanTheLimit) {
+  TemporaryFolder folder;
+  TuningCache holder(folder.path()), waiter(folder.path());
+  waiter.setLockLimit(30ms);
+  const auto record = holder.obtain(sampleKey("f32"), acceptAll, [&]() -> StatusOr<TuningRecord> {
+    const auto none = waiter.obtain(sampleKey("f32"), acceptAll, mustNotTune());
+    EXPECT_TRUE(none.ok());
+    EXPECT_EQ(*none, nullptr);
+    return sampleRecord("f32");
+  });
+  EXPECT_TRUE(record.ok());
+}
+
+TEST(TuningCache, ExportsAndImports) {
+  TemporaryFolder from, to;
+  TuningCache source(from.path()), target(to.path());
+  source.store(sampleRecord("f32"));
+  source.store(sampleRecord("bf16"));
+  target.store(sampleRecord("f32", 3));
+  const std::string file = from / "exported.json";
+  EXPECT_EQ(*source.exportTo(file), 2);
+  EXPECT_FALSE(source.exportTo(file).ok()) << "an export never overwrites";
+  EXPECT_EQ(*target.importFrom(file), 1);
+  EXPECT_EQ(*target.importFrom(file), 0);
+  EXPECT_EQ(target.find(sampleKey("f32"))->winners[0].milliseconds, 3) << "one's own record stays";
+  EXPECT_EQ(TuningCache(to.path()).records().size(), 2u);
+}
+
+TEST(TuningCache, AWrongImportAddsNothing) {
+  TemporaryFolder folder;
+  TuningCache cache(folder.path());
+  std::string text = encodeRecords({sampleRecord("f32"), sampleRecord("bf16")});
+  text.replace(text.rfind("20.25"), 5, "-1.00");
+  writeWholeFile(folder / "wrong.json", text);
+  const auto imported = cache.importFrom(folder / "wrong.json");
+  ASSERT_FALSE(imported.ok());
+  EXPECT_EQ(imported.status().kind(), StatusKind::user);
+  EXPECT_THAT(imported.status().message(), HasSubstr("wrong.json: records[1].winners[1].milliseconds"));
+  EXPECT_TRUE(cache.records().empty());
+  EXPECT_FALSE(cache.importFrom(folder / "absent.json").ok());
+}
+
+} // namespace
+} // namespace tilewright
