@@ -18,7 +18,7 @@ constexpr const char *kDamaged = "tuning.json.damaged";
 constexpr const char *kWriteLock = ".tuning-write-lock";
 constexpr const char *kDeviceLock = ".tuning-lock-";
 constexpr const char *kTemporaryPrefix = ".tuning-new-";
-constexpr std::chrono::seconds kWriteLimit(10); // a write takes milliseconds
+constexpr std::chrono::seconds kWriteLimit(60); // a write takes milliseconds, but many may be waiting
 
 std::vector<TuningRecord> asList(const std::map<std::string, TuningCache::Record> &records) {
   std::vector<TuningRecord> list;
@@ -148,23 +148,18 @@ StatusOr<TuningCache::Record> TuningCache::obtain(const TuningKey &key, const Ac
   const auto good = [&](const Record &record) { return record && accept(*record); };
   if (Record found = find(key); good(found)) return found;
 
-  // One at a time in this process, then among processes: measurements side by side would disturb each other.
-  const auto deadline = std::chrono::steady_clock::now() + lockLimit_;
-  std::unique_lock<std::timed_mutex> guard(tuning_, deadline);
-  if (!guard.owns_lock()) return Record();
-  if (Record found = find(key); good(found)) return found;
+  // One at a time, since measurements side by side would disturb each other.
   std::optional<KeyLock> lock;
   if (folder_.valid()) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     StatusOr<std::optional<KeyLock>> acquired =
-        KeyLock::acquire(folder_.get(), kDeviceLock + sha256(key.device).substr(0, 16), left);
+        KeyLock::acquire(folder_.get(), kDeviceLock + sha256(key.device).substr(0, 16), lockLimit_);
     if (acquired.ok() && !acquired->has_value()) return Record();
-    if (acquired.ok()) {
-      lock.emplace(std::move(**acquired));
-      if (Record found = findOnDisk(key, accept)) return found;
-    }
+    if (acquired.ok()) lock.emplace(std::move(**acquired));
   }
+  std::unique_lock<std::mutex> guard(tuning_, std::defer_lock);
+  if (!lock) guard.lock();
+  if (Record found = find(key); good(found)) return found;
+  if (Record found = lock ? findOnDisk(key, accept) : nullptr) return found;
   TW_ASSIGN_OR_RETURN(const TuningRecord record, tune());
   store(record);
   return find(key);

@@ -68,7 +68,7 @@ private:
   FileDescriptor folder_;  ///< not valid: records are not kept on disk
   std::chrono::milliseconds lockLimit_{std::chrono::minutes(10)};
 
-  std::timed_mutex tuning_; ///< held while this process tunes
+  std::mutex tuning_; ///< held while tuning where no lock can be had on disk
 
   std::mutex mutex_; ///< guards what follows
   bool read_ = false, damaged_ = false, warned_ = false;

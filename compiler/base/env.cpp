@@ -86,6 +86,17 @@ Status readLog(Environment &environment) {
   return notUnderstood("TILEWRIGHT_LOG", value);
 }
 
+Status readAutotune(Environment &environment) {
+  std::string value = valueOf("TILEWRIGHT_AUTOTUNE");
+  if (value == "off")
+    environment.autotune = AutotuneMode::off;
+  else if (value == "write")
+    environment.autotune = AutotuneMode::write;
+  else if (!value.empty() && value != "read")
+    return notUnderstood("TILEWRIGHT_AUTOTUNE", value);
+  return {};
+}
+
 Status readThreads(Environment &environment) {
   std::string value = valueOf("TILEWRIGHT_THREADS");
   if (value.empty()) return {};
@@ -99,7 +110,10 @@ Status readThreads(Environment &environment) {
 
 const std::vector<EnvVariable> &envVariables() {
   static const std::vector<EnvVariable> table = {
-      {"TILEWRIGHT_CACHE_DIR", "where compiled kernels are kept",
+      {"TILEWRIGHT_AUTOTUNE",
+       "whether tuned configurations are used, and sought at the first call if missing",
+       "off (ignore them), read (use them), write (tune what has none); default: read", false},
+      {"TILEWRIGHT_CACHE_DIR", "where compiled kernels and tuning records are kept",
        "a path, or off; default: $XDG_CACHE_HOME/tilewright, else $HOME/.cache/tilewright", false},
       {"TILEWRIGHT_DEVICE", "the device used when none is named", "cpu, cuda, cuda:INDEX; default: cpu",
        false},
@@ -124,6 +138,7 @@ StatusOr<Environment> readEnvironment() {
   TW_RETURN_IF_ERROR(readDevice(environment));
   TW_RETURN_IF_ERROR(readDump(environment));
   TW_RETURN_IF_ERROR(readLog(environment));
+  TW_RETURN_IF_ERROR(readAutotune(environment));
   TW_RETURN_IF_ERROR(readThreads(environment));
   if (std::string value = valueOf("TILEWRIGHT_DUMP_DIR"); !value.empty()) environment.dumpDir = value;
   return environment;

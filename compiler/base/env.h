@@ -20,6 +20,9 @@ const std::vector<EnvVariable> &envVariables();
 /// What one of them holds now; empty when it is not set.
 std::string currentValue(const EnvVariable &variable);
 
+/// Whether configurations found by tuning are used (`read`), and sought when there are none (`write`).
+enum class AutotuneMode { off, read, write };
+
 /// The environment as it is now. An unset or empty variable leaves the default.
 struct Environment {
   std::string cacheDir; ///< empty: kernels are not kept on disk
@@ -27,6 +30,7 @@ struct Environment {
   std::vector<std::string> dump; ///< stages to write while compiling: tile, lowered, llvm, assembly
   std::string dumpDir = ".";
   LogLevel log = LogLevel::warning;
+  AutotuneMode autotune = AutotuneMode::read;
   int threads = 0; ///< of the CPU device; 0: one per core this process may use
 };
 

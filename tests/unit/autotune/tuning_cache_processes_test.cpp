@@ -85,13 +85,13 @@ TEST(TuningCacheProcesses, NoRecordIsLostWhenManyWrite) {
   for (int process = 0; process < kProcesses; ++process)
     children.push_back(startProcess([&] {
       TuningCache cache(folder.path());
-      for (int i = 0; i < 8; ++i)
+      for (int i = 0; i < 4; ++i)
         cache.store(sampleRecord(std::to_string(process) + "/" + std::to_string(i)));
       return true;
     }));
   for (pid_t child : children)
     EXPECT_TRUE(endedWell(child));
-  EXPECT_EQ(TuningCache(folder.path()).records().size(), std::size_t(kProcesses * 8));
+  EXPECT_EQ(TuningCache(folder.path()).records().size(), std::size_t(kProcesses * 4));
 }
 
 TEST(TuningCacheProcesses, AKillAtAnyMomentLosesNoRecordOfOthers) {

@@ -28,6 +28,7 @@ TEST_F(EnvironmentTest, HasDefaults) {
   EXPECT_TRUE(environment->dump.empty());
   EXPECT_EQ(environment->log, LogLevel::warning);
   EXPECT_EQ(environment->threads, 0);
+  EXPECT_EQ(environment->autotune, AutotuneMode::read);
 }
 
 TEST_F(EnvironmentTest, CacheFolderFollowsTheUsualOrder) {
@@ -53,6 +54,7 @@ TEST_F(EnvironmentTest, ReadsEveryVariable) {
   set("TILEWRIGHT_DUMP_DIR", "/tmp/dump");
   set("TILEWRIGHT_LOG", "debug");
   set("TILEWRIGHT_THREADS", "7");
+  set("TILEWRIGHT_AUTOTUNE", "write");
   auto environment = readEnvironment();
   ASSERT_TRUE(environment.ok());
   EXPECT_EQ(environment->device, "cuda:3");
@@ -60,6 +62,9 @@ TEST_F(EnvironmentTest, ReadsEveryVariable) {
   EXPECT_EQ(environment->dumpDir, "/tmp/dump");
   EXPECT_EQ(environment->log, LogLevel::debug);
   EXPECT_EQ(environment->threads, 7);
+  EXPECT_EQ(environment->autotune, AutotuneMode::write);
+  set("TILEWRIGHT_AUTOTUNE", "off");
+  EXPECT_EQ(readEnvironment()->autotune, AutotuneMode::off);
 }
 
 TEST_F(EnvironmentTest, EmptyIsUnset) {
@@ -77,9 +82,10 @@ TEST_F(EnvironmentTest, WhatIsNotUnderstoodNamesVariableValueAndChoices) {
        {Case{"TILEWRIGHT_DEVICE", "tpu", "cuda"}, Case{"TILEWRIGHT_DEVICE", "cuda:", "cuda"},
         Case{"TILEWRIGHT_DEVICE", "cuda:-1", "cuda"}, Case{"TILEWRIGHT_DEVICE", "CPU", "cpu"},
         Case{"TILEWRIGHT_DUMP", "tile,ptxx", "assembly"}, Case{"TILEWRIGHT_DUMP", "tile,", "lowered"},
-        Case{"TILEWRIGHT_LOG", "loud", "warning"}, Case{"TILEWRIGHT_THREADS", "0", "1 to 1024"},
-        Case{"TILEWRIGHT_THREADS", "two", "1 to 1024"}, Case{"TILEWRIGHT_THREADS", "-2", "1 to 1024"},
-        Case{"TILEWRIGHT_THREADS", "1025", "1 to 1024"}, Case{"TILEWRIGHT_THREADS", "2 ", "1 to 1024"},
+        Case{"TILEWRIGHT_LOG", "loud", "warning"}, Case{"TILEWRIGHT_AUTOTUNE", "on", "write"},
+        Case{"TILEWRIGHT_THREADS", "0", "1 to 1024"}, Case{"TILEWRIGHT_THREADS", "two", "1 to 1024"},
+        Case{"TILEWRIGHT_THREADS", "-2", "1 to 1024"}, Case{"TILEWRIGHT_THREADS", "1025", "1 to 1024"},
+        Case{"TILEWRIGHT_THREADS", "2 ", "1 to 1024"},
         Case{"TILEWRIGHT_THREADS", "99999999999999999999", "1 to 1024"}}) {
     SetUp();
     set(c.name, c.value);
