@@ -5,6 +5,7 @@
 
 #include "kernels/jit.h"
 #include "kernels/lce/plan.h"
+#include "kernels/lce_execution.h"
 #include "kernels/loss/carver.h"
 #include "kernels/loss/validate.h"
 
@@ -18,7 +19,10 @@ double millisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-StatusOr<Problem> validate(const LinearCrossEntropyTensors &t, const LinearCrossEntropyOptions &options) {
+} // namespace
+
+StatusOr<Problem> lce::validate(const LinearCrossEntropyTensors &t,
+                                const LinearCrossEntropyOptions &options) {
   TW_RETURN_IF_ERROR(checkMatrix(t.hidden, "hidden"));
   TW_RETURN_IF_ERROR(checkMatrix(t.weight, "weight"));
   Problem p;
@@ -52,6 +56,8 @@ StatusOr<Problem> validate(const LinearCrossEntropyTensors &t, const LinearCross
   return p;
 }
 
+namespace {
+
 /// The loaded kernels of one problem and configuration; those it has no use for stay null.
 struct Kernels {
   KernelHandle compactRows, gatherRows, forward, checkAnchor, combine, reduceLoss;
@@ -64,15 +70,21 @@ constexpr int64_t kOneHotColumns = 512;
 
 DWeightSpec dWeightSpec(const Problem &problem, const Config &config, DWeightSpec::Mode mode,
                         ElementType output) {
-  return {problem.exponentials(), output, mode, config.dWeight};
+  return {problem.exponentials(), output, mode, config.dWeight.block};
+}
+
+CompileOptions optionsFor(const Product &product) {
+  CompileOptions options;
+  options.schedule.contractionStep = product.contractionStep;
+  return options;
 }
 
 StatusOr<Kernels> makeKernels(Runtime &runtime, const Problem &problem, const Config &config) {
   Kernels kernels;
   std::vector<JitRequest> requests;
   std::vector<KernelHandle *> places;
-  const auto want = [&](KernelHandle &place, Kernel kernel) {
-    requests.push_back({std::move(kernel), {}});
+  const auto want = [&](KernelHandle &place, Kernel kernel, const CompileOptions &options = {}) {
+    requests.push_back({std::move(kernel), options});
     places.push_back(&place);
   };
   const bool mean = problem.reduction == Reduction::mean;
@@ -82,19 +94,22 @@ StatusOr<Kernels> makeKernels(Runtime &runtime, const Problem &problem, const Co
   // A small one first, which tells whether to compile at all; then the large ones, so that no thread is left
   // with one at the end.
   want(kernels.compactRows, compactRows({problem.label, problem.dHidden}));
-  want(kernels.forward, forward({problem.element, exponentials, config.forward}));
+  want(kernels.forward, forward({problem.element, exponentials, config.forward.block}),
+       optionsFor(config.forward));
   if (problem.dHidden)
     want(kernels.dHidden,
-         dHidden({problem.element, problem.exponentials(), *problem.dHidden, config.dHidden}));
+         dHidden({problem.element, problem.exponentials(), *problem.dHidden, config.dHidden.block}),
+         optionsFor(config.dHidden));
   if (problem.dWeight) {
     using Mode = DWeightSpec::Mode;
     const bool single = config.chunks(problem) == 1, accumulates = *problem.dWeight == ElementType::f32;
     const ElementType first = single ? *problem.dWeight : ElementType::f32;
-    want(kernels.dWeightFirst, dWeight(dWeightSpec(problem, config, Mode::store, first)));
-    if (!single)
-      want(kernels.dWeightNext, dWeight(dWeightSpec(problem, config, Mode::add, ElementType::f32)));
-    if (!single && !accumulates)
-      want(kernels.dWeightLast, dWeight(dWeightSpec(problem, config, Mode::finish, *problem.dWeight)));
+    const auto wantPart = [&](KernelHandle &place, Mode mode, ElementType output) {
+      want(place, dWeight(dWeightSpec(problem, config, mode, output)), optionsFor(config.dWeight));
+    };
+    wantPart(kernels.dWeightFirst, Mode::store, first);
+    if (!single) wantPart(kernels.dWeightNext, Mode::add, ElementType::f32);
+    if (!single && !accumulates) wantPart(kernels.dWeightLast, Mode::finish, *problem.dWeight);
     want(kernels.rankLabels, rankLabels());
     want(kernels.oneHotSum, oneHotSum(problem.element, kOneHotColumns));
   }
@@ -215,13 +230,10 @@ private:
 
 } // namespace
 
-StatusOr<LossReport> linearCrossEntropy(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
-                                        const LinearCrossEntropyOptions &options, Stream stream) {
+StatusOr<LossReport> lce::execute(Runtime &runtime, const Problem &problem, const Config &config,
+                                  const LinearCrossEntropyTensors &tensors,
+                                  const LinearCrossEntropyOptions &options, Stream stream) {
   Device &device = runtime.device();
-  TW_ASSIGN_OR_RETURN(const Problem problem, validate(tensors, options));
-  TW_ASSIGN_OR_RETURN(const Config config,
-                      plan(problem, options.variant, options.workspaceLimit, device.info()));
-
   LossReport report;
   report.variant = config.variant;
   report.configuration = config.str();
@@ -239,6 +251,14 @@ StatusOr<LossReport> linearCrossEntropy(Runtime &runtime, const LinearCrossEntro
         checkLabels(device, stream, workspace.summary, tensors.label, problem.classes, options.ignoreIndex));
   report.runMilliseconds = millisecondsSince(start);
   return report;
+}
+
+StatusOr<LossReport> linearCrossEntropy(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
+                                        const LinearCrossEntropyOptions &options, Stream stream) {
+  TW_ASSIGN_OR_RETURN(const Problem problem, validate(tensors, options));
+  TW_ASSIGN_OR_RETURN(const Config config,
+                      plan(problem, options.variant, options.workspaceLimit, runtime.device().info()));
+  return execute(runtime, problem, config, tensors, options, stream);
 }
 
 } // namespace tilewright

@@ -6,26 +6,26 @@
 #include "kernels/loss/carver.h"
 
 namespace tilewright::lce {
-namespace {
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t roundUp(int64_t a, int64_t multiple) { return ceilDiv(a, multiple) * multiple; }
 
-// Rows and columns of a block are multiples of these, the register tile of the products.
-constexpr int64_t kRowStep = 8, kColumnStep = 32;
 // Accumulators and packed panels of a block of this size stay in a second-level cache of 1 MiB.
 constexpr int64_t kMaxRows = 192, kMaxColumns = 256;
 // Moving one number into a packed panel costs as much as this many multiply-adds.
 constexpr double kPackCost = 10;
-// Past this, a larger chunk gains less than its memory is worth.
-constexpr int64_t kChunkBytes = int64_t(64) << 20;
 
-/// Chunk sizes are few, for blocks depend on them.
 int64_t chunkBucket(int64_t rows) {
   for (int64_t bucket : {8, 16, 32, 64, 128})
     if (rows <= bucket) return bucket;
   return roundUp(rows, kMaxRows);
 }
+
+int64_t balanced(int64_t rows, int64_t chunk) {
+  return chunkBucket(ceilDiv(std::max<int64_t>(rows, 1), ceilDiv(std::max<int64_t>(rows, 1), chunk)));
+}
+
+namespace {
 
 int64_t nextSmaller(int64_t chunk) {
   if (chunk > kMaxRows) return chunk - kMaxRows;
@@ -51,9 +51,9 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units
 /// sums), so those depend on V alone.
 void chooseBlocks(const Problem &problem, int units, Config &config) {
   const int64_t forwardColumns = std::min(kMaxColumns, roundUp(problem.classes, kColumnStep));
-  config.forward = chooseBlock(config.chunkRows, problem.classes, forwardColumns, units);
-  config.dHidden = chooseBlock(config.chunkRows, problem.hidden, 0, units);
-  config.dWeight = chooseBlock(problem.classes, problem.hidden, 0, units);
+  config.forward.block = chooseBlock(config.chunkRows, problem.classes, forwardColumns, units);
+  config.dHidden.block = chooseBlock(config.chunkRows, problem.hidden, 0, units);
+  config.dWeight.block = chooseBlock(problem.classes, problem.hidden, 0, units);
 }
 
 Config configFor(const Problem &problem, Variant variant, int64_t chunkRows, int units) {
@@ -64,12 +64,9 @@ Config configFor(const Problem &problem, Variant variant, int64_t chunkRows, int
   return config;
 }
 
-/// The smallest chunk that needs no more passes than `chunk` does.
-int64_t balanced(int64_t rows, int64_t chunk) {
-  return chunkBucket(ceilDiv(std::max<int64_t>(rows, 1), ceilDiv(std::max<int64_t>(rows, 1), chunk)));
-}
+} // namespace
 
-int64_t largestChunk(const Problem &problem, Variant variant) {
+int64_t largestChunk(const Problem &problem, Variant variant, int64_t bytes) {
   const int64_t whole = chunkBucket(std::max<int64_t>(problem.rows, 1));
   if (variant == Variant::whole) return whole;
   const int64_t bytesPerRow =
@@ -77,10 +74,12 @@ int64_t largestChunk(const Problem &problem, Variant variant) {
           ? problem.hidden * elementBytes(problem.element) + 8 * ceilDiv(problem.classes, kMaxColumns)
           : problem.classes * elementBytes(problem.exponentials());
   int64_t chunk = whole;
-  while (chunk > kMaxRows && chunk * bytesPerRow > kChunkBytes)
+  while (chunk > kMaxRows && chunk * bytesPerRow > bytes)
     chunk = nextSmaller(chunk);
   return balanced(problem.rows, chunk);
 }
+
+namespace {
 
 /// Rows of E begin a cache line further than a power of two would have them, lest a column's rows share cache
 /// sets.
@@ -119,7 +118,8 @@ StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspace
     variant = Variant::chunked;
 
   int64_t smallest = std::numeric_limits<int64_t>::max();
-  for (int64_t chunk = largestChunk(problem, variant); chunk >= kRowStep; chunk = nextSmaller(chunk)) {
+  for (int64_t chunk = largestChunk(problem, variant, kChunkBytes); chunk >= kRowStep;
+       chunk = nextSmaller(chunk)) {
     const Config config = configFor(problem, variant, balanced(problem.rows, chunk), device.units);
     const int64_t bytes = layOut(problem, config, nullptr).bytes;
     if (workspaceLimit == 0 || bytes <= workspaceLimit) return config;
@@ -135,7 +135,7 @@ StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspace
 Workspace layOut(const Problem &problem, const Config &config, void *base) {
   const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
   const int64_t n = problem.rows, h = problem.hidden, v = problem.classes;
-  const int64_t c = std::min(config.chunkRows, n), tiles = ceilDiv(v, config.forward.columns);
+  const int64_t c = std::min(config.chunkRows, n), tiles = ceilDiv(v, config.forward.block.columns);
   Carver carver(base);
   Workspace w;
   w.rowNumbers = carver.vector(i32, 2 * n);

@@ -6,6 +6,7 @@
 
 #include "compiler/base/status.h"
 #include "compiler/element_type.h"
+#include "compiler/options.h"
 #include "kernels/lce/kernels.h"
 #include "kernels/loss_options.h"
 #include "runtime/device.h"
@@ -29,11 +30,20 @@ struct Problem {
   std::string str() const;
 };
 
+/// How one of the three products is computed.
+struct Product {
+  Block block;
+  int64_t contractionStep = Schedule().contractionStep;
+
+  /// "192x256/256", rows x columns / step.
+  std::string str() const { return block.str() + "/" + std::to_string(contractionStep); }
+};
+
 /// How it is computed. The same for every N of a bucket, so that a new batch length compiles nothing.
 struct Config {
   Variant variant = Variant::chunked;
   int64_t chunkRows = 0;
-  Block forward, dHidden, dWeight;
+  Product forward, dHidden, dWeight;
 
   int64_t chunks(const Problem &problem) const; ///< at least 1
   std::string str() const;
@@ -43,6 +53,21 @@ struct Config {
 /// limit). A user error says how much the variant needs at least.
 StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspaceLimit,
                       const DeviceInfo &device);
+
+// Rows and columns of a block are multiples of these, the register tile of the products.
+constexpr int64_t kRowStep = 8, kColumnStep = 32;
+// Past this, a larger chunk gains less than its memory is worth.
+constexpr int64_t kChunkBytes = int64_t(64) << 20;
+
+int64_t ceilDiv(int64_t a, int64_t b);
+int64_t roundUp(int64_t a, int64_t multiple);
+
+/// The chunk that holds all of `rows` rows. Chunk sizes are few, for blocks depend on them.
+int64_t chunkBucket(int64_t rows);
+/// The smallest chunk that needs no more passes over `rows` rows than `chunk` does.
+int64_t balanced(int64_t rows, int64_t chunk);
+/// The largest chunk whose exponentials take about `bytes`; of the variant `whole`, all rows.
+int64_t largestChunk(const Problem &problem, Variant variant, int64_t bytes);
 
 /// A device's memory beside inputs and outputs, cut into tensors. What a problem has no use for stays null.
 struct Workspace {
