@@ -1,9 +1,11 @@
 #include "runtime/runtime.h"
 
 #include <chrono>
+#include <optional>
 
 #include "compiler/base/version.h"
 #include "runtime/cpu/cpu_device.h"
+#include "runtime/cuda/cuda_device.h"
 
 namespace tilewright {
 namespace {
@@ -12,11 +14,25 @@ double millisecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// The index in "cuda" or "cuda:INDEX".
+std::optional<int> cudaIndex(const std::string &name) {
+  if (name == "cuda") return 0;
+  const std::string digits = name.rfind("cuda:", 0) == 0 ? name.substr(5) : "";
+  constexpr std::size_t kMaxDigits = 4;
+  if (digits.empty() || digits.size() > kMaxDigits ||
+      digits.find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
+  return std::stoi(digits);
+}
+
 StatusOr<std::unique_ptr<Device>> openDeviceIn(const Environment &environment, const std::string &name) {
   if (name == "cpu") return std::unique_ptr<Device>(std::make_unique<CpuDevice>(environment.threads));
-  if (name == "cuda" || name.rfind("cuda:", 0) == 0)
-    return userError("device '" + name + "': this build has no CUDA devices; choices: cpu");
-  return userError("device '" + name + "' is not known; choices: cpu");
+  const std::optional<int> index = cudaIndex(name);
+  if (!index) return userError("device '" + name + "' is not known; choices: cpu, cuda, cuda:INDEX");
+  StatusOr<std::unique_ptr<Device>> device = openCudaDevice(*index);
+  if (!device.ok())
+    return Status(device.status().kind(), "device '" + name + "': " + device.status().message());
+  return device;
 }
 
 /// All that an artifact's binary depends on beside the kernel.
@@ -30,6 +46,13 @@ std::string targetOf(const Device &device) {
 StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name) {
   TW_ASSIGN_OR_RETURN(Environment environment, readEnvironment());
   return openDeviceIn(environment, name.empty() ? environment.device : name);
+}
+
+std::vector<std::string> availableDevices() {
+  std::vector<std::string> names = {"cpu"};
+  for (int index = 0; index < cudaDeviceCount(); ++index)
+    names.push_back("cuda:" + std::to_string(index));
+  return names;
 }
 
 StatusOr<std::unique_ptr<Runtime>> Runtime::open(const std::string &device) {

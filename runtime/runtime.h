@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "compiler/base/env.h"
 #include "compiler/base/status.h"
@@ -15,9 +16,12 @@
 
 namespace tilewright {
 
-/// "cpu", or "cuda[:INDEX]" where that device is in this build; "" is what TILEWRIGHT_DEVICE says, else
-/// "cpu". A user error lists the devices there are.
+/// "cpu", "cuda" (the first GPU) or "cuda:INDEX"; "" is what TILEWRIGHT_DEVICE says, else "cpu". A user error
+/// says why the device is not to be had.
 StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name = "");
+
+/// The names of this machine's devices: "cpu", and "cuda:0" … for the GPUs its driver finds.
+std::vector<std::string> availableDevices();
 
 /// How a kernel is made that is neither in memory nor on disk. One thread calls these, and only when needed.
 struct KernelSource {

@@ -1,0 +1,172 @@
+#include "runtime/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/cuda/assembler.h"
+#include "runtime/cuda/cuda_kernel.h"
+#include "runtime/cuda/handles.h"
+#include "runtime/cuda/power_limit.h"
+
+namespace tilewright {
+namespace {
+
+using namespace cuda;
+
+CUdeviceptr addressOf(const void *memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+CUstream queueOf(Stream stream) { return static_cast<CUstream>(stream); }
+
+/// By default a pool gives its memory back whenever the device is waited for, and every call would map its
+/// workspace anew. What somebody else has set stays.
+Status keepPooledMemory(const Driver &driver, CUdevice device) {
+  CUmemoryPool pool = nullptr;
+  uint64_t threshold = 0;
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetMemPool, &pool, device));
+  TW_RETURN_IF_ERROR(
+      TW_CUDA(driver, cuMemPoolGetAttribute, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+  if (threshold > 0) return {};
+  threshold = UINT64_MAX;
+  return TW_CUDA(driver, cuMemPoolSetAttribute, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
+}
+
+Status noSuchDevice(int index, int count) {
+  return userError("expected a CUDA device with index " + std::to_string(index) + ", found " +
+                   (count == 1
+                        ? "one device, cuda:0"
+                        : std::to_string(count) + " devices, up to cuda:" + std::to_string(count - 1)) +
+                   "; name one of those, or see what CUDA_VISIBLE_DEVICES hides");
+}
+
+StatusOr<Event> recordEvent(const std::shared_ptr<const Context> &context, CUstream stream) {
+  const Driver &driver = context->driver();
+  CUevent created = nullptr;
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuEventCreate, &created, 0));
+  Event event(context, created);
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuEventRecord, event.get(), stream));
+  return event;
+}
+
+void freeInOrder(const Context &context, void *memory, CUstream stream) {
+  CurrentContext current(context);
+  Status freed = current.status();
+  if (freed.ok()) freed = TW_CUDA(context.driver(), cuMemFreeAsync, addressOf(memory), stream);
+  if (!freed.ok()) logDebug(freed.message());
+}
+
+} // namespace
+
+StatusOr<std::unique_ptr<Device>> CudaDevice::open(const Driver &driver, int index,
+                                                   PowerLimitReader powerLimit) {
+  int count = 0;
+  CUdevice device = 0;
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetCount, &count));
+  if (index < 0 || index >= count) return noSuchDevice(index, count);
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGet, &device, index));
+  TW_ASSIGN_OR_RETURN(DeviceDescription description, describeDevice(driver, device, powerLimit));
+  TW_ASSIGN_OR_RETURN(std::shared_ptr<const Context> context, Context::retain(driver, device));
+  TW_RETURN_IF_ERROR(keepPooledMemory(driver, device));
+  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(std::move(context), std::move(description)));
+}
+
+Status CudaDevice::notEnough(std::size_t bytes, const Status &cause) const {
+  std::size_t free = 0, total = 0;
+  if (context_->driver().cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return cause;
+  return runtimeError("not enough memory: " + std::to_string(bytes) +
+                      " bytes were asked for, the device has " + std::to_string(free) + " free of " +
+                      std::to_string(total) + ": " + cause.message());
+}
+
+StatusOr<Buffer> CudaDevice::allocate(std::size_t bytes, Stream stream) {
+  CurrentContext current(*context_);
+  TW_RETURN_IF_ERROR(current.status());
+  const Driver &driver = context_->driver();
+  CUdeviceptr address = 0;
+  // Tensors without elements have an address too.
+  const CUresult result = driver.cuMemAllocAsync(&address, std::max<std::size_t>(bytes, 1), queueOf(stream));
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return notEnough(bytes, driver.error(result, "cuMemAllocAsync"));
+  TW_RETURN_IF_ERROR(driver.check(result, "cuMemAllocAsync"));
+  std::shared_ptr<void> memory(reinterpret_cast<void *>(address),
+                               [context = context_, stream = queueOf(stream)](void *memory) {
+                                 freeInOrder(*context, memory, stream);
+                               });
+  return Buffer(memory.get(), bytes, memory);
+}
+
+Status CudaDevice::copyToDevice(void *destination, const void *source, std::size_t bytes, Stream stream) {
+  if (bytes == 0) return {};
+  CurrentContext current(*context_);
+  TW_RETURN_IF_ERROR(current.status());
+  const Driver &driver = context_->driver();
+  TW_RETURN_IF_ERROR(
+      TW_CUDA(driver, cuMemcpyHtoDAsync, addressOf(destination), source, bytes, queueOf(stream)));
+  return TW_CUDA(driver, cuStreamSynchronize, queueOf(stream));
+}
+
+Status CudaDevice::copyToHost(void *destination, const void *source, std::size_t bytes, Stream stream) {
+  if (bytes == 0) return {};
+  CurrentContext current(*context_);
+  TW_RETURN_IF_ERROR(current.status());
+  const Driver &driver = context_->driver();
+  TW_RETURN_IF_ERROR(
+      TW_CUDA(driver, cuMemcpyDtoHAsync, destination, addressOf(source), bytes, queueOf(stream)));
+  return TW_CUDA(driver, cuStreamSynchronize, queueOf(stream));
+}
+
+Status CudaDevice::fill(void *destination, int byte, std::size_t bytes, Stream stream) {
+  if (bytes == 0) return {};
+  CurrentContext current(*context_);
+  TW_RETURN_IF_ERROR(current.status());
+  return TW_CUDA(context_->driver(), cuMemsetD8Async, addressOf(destination),
+                 static_cast<unsigned char>(byte), bytes, queueOf(stream));
+}
+
+Status CudaDevice::assemble(Artifact &artifact) {
+  if (!artifact.binary.empty()) return {};
+  TW_ASSIGN_OR_RETURN(artifact.binary, assemblePtx(context_, artifact.kernel, artifact.assembly));
+  return {};
+}
+
+StatusOr<std::unique_ptr<LoadedKernel>> CudaDevice::load(const Artifact &artifact) {
+  return CudaKernel::load(context_, artifact, info().sharedBytes);
+}
+
+Status CudaDevice::launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,
+                          Stream stream) {
+  auto *loaded = dynamic_cast<const CudaKernel *>(&kernel);
+  if (!loaded || !loaded->isOf(*context_))
+    return userError("kernel '" + kernel.artifact().kernel + "' was loaded by another device than this GPU");
+  return loaded->launch(arguments, queueOf(stream));
+}
+
+Status CudaDevice::synchronize(Stream stream) {
+  CurrentContext current(*context_);
+  TW_RETURN_IF_ERROR(current.status());
+  return TW_CUDA(context_->driver(), cuStreamSynchronize, queueOf(stream));
+}
+
+StatusOr<double> CudaDevice::time(Stream stream, const std::function<Status()> &work) {
+  CurrentContext current(*context_);
+  TW_RETURN_IF_ERROR(current.status());
+  const Driver &driver = context_->driver();
+  TW_ASSIGN_OR_RETURN(const Event begin, recordEvent(context_, queueOf(stream)));
+  TW_RETURN_IF_ERROR(work());
+  TW_ASSIGN_OR_RETURN(const Event end, recordEvent(context_, queueOf(stream)));
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuEventSynchronize, end.get()));
+  float milliseconds = 0;
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuEventElapsedTime, &milliseconds, begin.get(), end.get()));
+  return static_cast<double>(milliseconds);
+}
+
+StatusOr<std::unique_ptr<Device>> openCudaDevice(int index) {
+  TW_ASSIGN_OR_RETURN(const Driver *driver, loadDriver());
+  return CudaDevice::open(*driver, index, powerLimitWatts);
+}
+
+int cudaDeviceCount() {
+  StatusOr<const Driver *> driver = loadDriver();
+  int count = 0;
+  if (!driver.ok() || (*driver)->cuDeviceGetCount(&count) != CUDA_SUCCESS) return 0;
+  return count;
+}
+
+} // namespace tilewright

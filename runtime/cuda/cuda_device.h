@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+
+#include "runtime/cuda/context.h"
+#include "runtime/cuda/describe_device.h"
+#include "runtime/device.h"
+
+namespace tilewright {
+
+/// An NVIDIA GPU, in its primary context, so that memory and streams of CUDA's runtime and of frameworks may
+/// be passed in. A stream is a CUstream (or cudaStream_t); null is the legacy default stream. Only copies,
+/// `synchronize` and `time` wait for the device; what lies on the way of a launch does not, and may be
+/// captured in a CUDA graph.
+class CudaDevice final : public Device {
+public:
+  /// Device `index` of those that CUDA_VISIBLE_DEVICES leaves. A user error when it is not there or too old.
+  /// `driver` outlives all that comes from the device.
+  static StatusOr<std::unique_ptr<Device>> open(const cuda::Driver &driver, int index,
+                                                cuda::PowerLimitReader powerLimit);
+
+  const DeviceInfo &info() const override { return description_.info; }
+  const Target &target() const override { return description_.target; }
+
+  StatusOr<Buffer> allocate(std::size_t bytes, Stream stream = nullptr) override;
+  Status copyToDevice(void *destination, const void *source, std::size_t bytes, Stream stream) override;
+  Status copyToHost(void *destination, const void *source, std::size_t bytes, Stream stream) override;
+  Status fill(void *destination, int byte, std::size_t bytes, Stream stream) override;
+
+  Status assemble(Artifact &artifact) override;
+  StatusOr<std::unique_ptr<LoadedKernel>> load(const Artifact &artifact) override;
+  Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,
+                Stream stream) override;
+  Status synchronize(Stream stream) override;
+  StatusOr<double> time(Stream stream, const std::function<Status()> &work) override;
+
+  CudaDevice(std::shared_ptr<const cuda::Context> context, cuda::DeviceDescription description)
+      : context_(std::move(context)), description_(std::move(description)) {}
+
+private:
+  Status notEnough(std::size_t bytes, const Status &cause) const;
+
+  const std::shared_ptr<const cuda::Context> context_;
+  const cuda::DeviceDescription description_;
+};
+
+/// Device `index` of this machine's driver. A user error when there is no driver or no such device.
+StatusOr<std::unique_ptr<Device>> openCudaDevice(int index);
+
+/// Devices of this machine's driver; 0 when there is none.
+int cudaDeviceCount();
+
+} // namespace tilewright

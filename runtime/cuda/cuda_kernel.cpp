@@ -1,0 +1,191 @@
+#include "runtime/cuda/cuda_kernel.h"
+
+#include <climits>
+#include <cstring>
+
+#include "runtime/cuda/assembler.h"
+
+namespace tilewright::cuda {
+namespace {
+
+constexpr int kMaxSlots = 512; ///< 8-byte kernel parameters: 4 KiB in all
+constexpr int kMaxThreads = 1024;
+constexpr int64_t kMaxPrograms[3] = {INT_MAX, 65535, 65535}; ///< along each grid axis, on every GPU
+
+Status kernelError(const Artifact &artifact, const Status &cause) {
+  return {cause.kind(), "kernel '" + artifact.kernel + "': " + cause.message()};
+}
+
+int slotsOf(const Parameter &parameter) {
+  if (parameter.kind != Parameter::Kind::view) return 1;
+  return parameter.rank == 1 ? 2 : 4;
+}
+
+Status checkArtifact(const Artifact &artifact) {
+  int slots = 0;
+  for (const Parameter &parameter : artifact.parameters)
+    slots += slotsOf(parameter);
+  if (slots > kMaxSlots)
+    return kernelError(artifact, compileError("expected at most " + std::to_string(kMaxSlots) +
+                                              " 8-byte parameters, found " + std::to_string(slots) +
+                                              "; use fewer views"));
+  if (artifact.threads < 1 || artifact.threads > kMaxThreads || artifact.sharedBytes < 0 ||
+      artifact.sharedBytes > INT_MAX)
+    return kernelError(artifact, internalError("expected 1 to 1024 threads and 0 or more bytes of shared "
+                                               "memory, found " +
+                                               std::to_string(artifact.threads) + " and " +
+                                               std::to_string(artifact.sharedBytes)));
+  return {};
+}
+
+/// The driver is told no length, so what is no ELF file for an NVIDIA GPU at all must not reach it.
+bool isCubin(const std::string &binary) {
+  constexpr std::size_t kHeaderBytes = 64, kMachineAt = 18;
+  constexpr unsigned char kMachine[2] = {190, 0}; ///< EM_CUDA
+  return binary.size() > kHeaderBytes && std::memcmp(binary.data(), "\177ELF", 4) == 0 &&
+         std::memcmp(binary.data() + kMachineAt, kMachine, 2) == 0;
+}
+
+/// What the assembler made of a kernel.
+struct Resources {
+  int maxThreads = 0, staticShared = 0, local = 0, registers = 0;
+};
+
+StatusOr<Resources> resourcesOf(const Driver &driver, CUfunction function) {
+  Resources found;
+  for (auto [value, attribute] : {std::pair{&found.maxThreads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK},
+                                  std::pair{&found.staticShared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES},
+                                  std::pair{&found.local, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES},
+                                  std::pair{&found.registers, CU_FUNC_ATTRIBUTE_NUM_REGS}})
+    TW_RETURN_IF_ERROR(TW_CUDA(driver, cuFuncGetAttribute, value, attribute, function));
+  return found;
+}
+
+/// Whether the device can run it at all, and the one attribute that its launches need.
+Status prepare(const Driver &driver, CUfunction function, const Artifact &artifact, int64_t sharedLimit) {
+  TW_ASSIGN_OR_RETURN(Resources found, resourcesOf(driver, function));
+  if (artifact.threads > found.maxThreads)
+    return runtimeError("expected at most " + std::to_string(found.maxThreads) + " threads with " +
+                        std::to_string(found.registers) + " registers each, found " +
+                        std::to_string(artifact.threads) + "; use a smaller tile");
+  if (artifact.sharedBytes + found.staticShared > sharedLimit)
+    return runtimeError(
+        "expected at most " + std::to_string(sharedLimit) + " bytes of shared memory on this device, found " +
+        std::to_string(artifact.sharedBytes + found.staticShared) + "; use a smaller tile or fewer stages");
+  logDebug("kernel '" + artifact.kernel + "': " + std::to_string(found.registers) + " registers, " +
+           std::to_string(found.local) + " bytes of local memory a thread, " +
+           std::to_string(artifact.sharedBytes + found.staticShared) + " bytes of shared memory");
+  if (artifact.sharedBytes == 0) return {};
+  return TW_CUDA(driver, cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                 static_cast<int>(artifact.sharedBytes));
+}
+
+StatusOr<std::string> binaryOf(const std::shared_ptr<const Context> &context, const Artifact &artifact) {
+  if (artifact.binary.empty()) return assemblePtx(context, artifact.kernel, artifact.assembly);
+  if (isCubin(artifact.binary)) return artifact.binary;
+  return kernelError(artifact, runtimeError("expected its binary to be a cubin, found " +
+                                            std::to_string(artifact.binary.size()) +
+                                            " bytes of another kind; compile it again"));
+}
+
+StatusOr<std::unique_ptr<LoadedKernel>> loadBinary(const std::shared_ptr<const Context> &context,
+                                                   const Artifact &artifact, const std::string &binary,
+                                                   int64_t sharedLimit) {
+  const Driver &driver = context->driver();
+  CUmodule loaded = nullptr;
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuModuleLoadData, &loaded, binary.data()));
+  Module module(context, loaded);
+  CUfunction function = nullptr;
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuModuleGetFunction, &function, module.get(), artifact.kernel.c_str()));
+  TW_RETURN_IF_ERROR(prepare(driver, function, artifact, sharedLimit));
+  return std::unique_ptr<LoadedKernel>(
+      std::make_unique<CudaKernel>(artifact, context, std::move(module), function));
+}
+
+/// A launch's parameters as the driver wants them: the address of each. Left uninitialised but for what is
+/// written: clearing 8 KiB would cost more than the rest.
+class Slots {
+public:
+  void append(const KernelArgument &argument) {
+    if (auto *tensor = std::get_if<TensorRef>(&argument)) {
+      append(&tensor->data, sizeof tensor->data);
+      for (int dim = 0; dim < tensor->rank; ++dim)
+        append(&tensor->sizes[dim], sizeof tensor->sizes[dim]);
+      if (tensor->rank == 2) append(&tensor->rowStride, sizeof tensor->rowStride);
+    } else if (auto *value = std::get_if<int64_t>(&argument)) {
+      append(value, sizeof *value);
+    } else {
+      append(&std::get<float>(argument), sizeof(float));
+    }
+  }
+  void **addresses() { return addresses_; }
+
+private:
+  void append(const void *value, std::size_t bytes) {
+    addresses_[count_] = &values_[count_];
+    std::memcpy(&values_[count_++], value, bytes);
+  }
+
+  int count_ = 0;
+  int64_t values_[kMaxSlots];
+  void *addresses_[kMaxSlots];
+};
+
+Status checkGrid(const Artifact &artifact, const std::vector<int64_t> &grid) {
+  for (int axis = 0; axis < 3; ++axis)
+    if (grid[axis] > kMaxPrograms[axis])
+      return kernelError(artifact,
+                         userError("expected at most " + std::to_string(kMaxPrograms[axis]) +
+                                   " programs along grid axis " + std::to_string(axis) +
+                                   ", which is what a GPU takes, found " + std::to_string(grid[axis]) +
+                                   "; use a larger block, or split the tensor"));
+  return {};
+}
+
+std::string describeLaunch(const CUlaunchConfig &config) {
+  return std::to_string(config.gridDimX) + "x" + std::to_string(config.gridDimY) + "x" +
+         std::to_string(config.gridDimZ) + " programs of " + std::to_string(config.blockDimX) +
+         " threads and " + std::to_string(config.sharedMemBytes) + " bytes of shared memory: ";
+}
+
+} // namespace
+
+StatusOr<std::unique_ptr<LoadedKernel>> CudaKernel::load(const std::shared_ptr<const Context> &context,
+                                                         const Artifact &artifact, int64_t sharedLimit) {
+  TW_RETURN_IF_ERROR(checkArtifact(artifact));
+  TW_ASSIGN_OR_RETURN(const std::string binary, binaryOf(context, artifact));
+  CurrentContext current(*context);
+  TW_RETURN_IF_ERROR(current.status());
+  OutsideCapture outside(context->driver());
+  StatusOr<std::unique_ptr<LoadedKernel>> kernel = loadBinary(context, artifact, binary, sharedLimit);
+  if (!kernel.ok()) return kernelError(artifact, kernel.status());
+  return kernel;
+}
+
+Status CudaKernel::launch(const std::vector<KernelArgument> &arguments, CUstream stream) const {
+  TW_ASSIGN_OR_RETURN(const std::vector<int64_t> grid, gridFor(artifact(), arguments));
+  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return {};
+  TW_RETURN_IF_ERROR(checkGrid(artifact(), grid));
+  Slots slots;
+  for (const KernelArgument &argument : arguments)
+    slots.append(argument);
+
+  CurrentContext current(*context_);
+  TW_RETURN_IF_ERROR(current.status());
+  const CUlaunchConfig config = {static_cast<unsigned>(grid[0]),
+                                 static_cast<unsigned>(grid[1]),
+                                 static_cast<unsigned>(grid[2]),
+                                 static_cast<unsigned>(artifact().threads),
+                                 1,
+                                 1,
+                                 static_cast<unsigned>(artifact().sharedBytes),
+                                 stream,
+                                 nullptr,
+                                 0};
+  const CUresult result = context_->driver().cuLaunchKernelEx(&config, function_, slots.addresses(), nullptr);
+  if (result == CUDA_SUCCESS) return {};
+  const Status cause = context_->driver().error(result, "cuLaunchKernelEx");
+  return kernelError(artifact(), Status(cause.kind(), describeLaunch(config) + cause.message()));
+}
+
+} // namespace tilewright::cuda

@@ -1,0 +1,87 @@
+#include "runtime/cuda/describe_device.h"
+
+#include "compiler/base/hash.h"
+
+namespace tilewright::cuda {
+namespace {
+
+struct Properties {
+  std::string name, pciAddress;
+  std::size_t memoryBytes = 0;
+  int version = 0; ///< CUDA's, 1000 · major + 10 · minor
+  int major = 0, minor = 0, multiprocessors = 0, kilohertz = 0, memoryKilohertz = 0, sharedBytes = 0;
+  int memoryPools = 0;
+};
+
+StatusOr<Properties> read(const Driver &driver, CUdevice device) {
+  Properties found;
+  for (auto [value, attribute] :
+       {std::pair{&found.major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR},
+        std::pair{&found.minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR},
+        std::pair{&found.multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT},
+        std::pair{&found.kilohertz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE},
+        std::pair{&found.memoryKilohertz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE},
+        std::pair{&found.sharedBytes, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN},
+        std::pair{&found.memoryPools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED}})
+    TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetAttribute, value, attribute, device));
+  char text[256] = "";
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetName, text, sizeof text, device));
+  found.name = text;
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetPCIBusId, text, sizeof text, device));
+  found.pciAddress = text;
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceTotalMem, &found.memoryBytes, device));
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDriverGetVersion, &found.version));
+  return found;
+}
+
+std::string cudaVersion(int version) {
+  return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+std::string nameOf(const Properties &found, std::optional<int> watts) {
+  std::string name = found.name + ", " + std::to_string(found.multiprocessors) + " multiprocessors, " +
+                     std::to_string(found.kilohertz / 1000) + " MHz";
+  if (watts) name += ", " + std::to_string(*watts) + " W";
+  return name + ", " + cudaVersion(found.version);
+}
+
+/// Memory in GiB: boards of one model differ by what their firmware keeps for itself.
+std::string fingerprintOf(const Properties &found, const Target &target, std::optional<int> watts) {
+  return sha256(
+      joinFields({target.str(), found.name, std::to_string(found.major), std::to_string(found.minor),
+                  std::to_string(found.multiprocessors), std::to_string(found.memoryBytes >> 30),
+                  std::to_string(found.kilohertz), std::to_string(found.memoryKilohertz),
+                  std::to_string(watts.value_or(0)), std::to_string(found.version)}));
+}
+
+} // namespace
+
+StatusOr<Target> targetFor(int major, int minor) {
+  if (major < 8)
+    return userError("expected an NVIDIA GPU of compute capability 8.0 or later, found " +
+                     std::to_string(major) + "." + std::to_string(minor) + "; use the device cpu");
+  return Target{TargetKind::nvptx, major >= 9 ? "sm_90" : "sm_80", ""};
+}
+
+StatusOr<DeviceDescription> describeDevice(const Driver &driver, CUdevice device,
+                                           PowerLimitReader powerLimit) {
+  TW_ASSIGN_OR_RETURN(const Properties found, read(driver, device));
+  TW_ASSIGN_OR_RETURN(Target target, targetFor(found.major, found.minor));
+  if (!found.memoryPools)
+    return userError("'" + found.name +
+                     "': expected memory pools, found none, as under some virtual machine "
+                     "managers; use another device");
+  const std::optional<int> watts = powerLimit(found.pciAddress);
+  DeviceInfo info;
+  info.name = nameOf(found, watts);
+  info.fingerprint = fingerprintOf(found, target, watts);
+  info.memoryBytes = static_cast<int64_t>(found.memoryBytes);
+  info.units = found.multiprocessors;
+  info.sharedBytes = found.sharedBytes;
+  // A driver's assembler writes code for one architecture, and each driver's writes its own.
+  info.assembler =
+      cudaVersion(found.version) + " for sm_" + std::to_string(found.major) + std::to_string(found.minor);
+  return DeviceDescription{std::move(target), std::move(info)};
+}
+
+} // namespace tilewright::cuda

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "compiler/target.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/device.h"
+
+namespace tilewright::cuda {
+
+/// What is asked for a device's power limit in watts, by its PCI address.
+using PowerLimitReader = std::optional<int> (*)(const std::string &pciAddress);
+
+/// What code is generated for on a GPU of this compute capability: the newest portable target that it runs.
+/// A user error when it is older than all of them.
+StatusOr<Target> targetFor(int major, int minor);
+
+struct DeviceDescription {
+  Target target;
+  DeviceInfo info;
+};
+
+/// A user error when the device cannot run what this project compiles.
+StatusOr<DeviceDescription> describeDevice(const Driver &driver, CUdevice device,
+                                           PowerLimitReader powerLimit);
+
+} // namespace tilewright::cuda

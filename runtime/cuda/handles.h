@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "compiler/base/log.h"
+#include "runtime/cuda/context.h"
+
+namespace tilewright::cuda {
+
+/// Owns one object of the driver, and destroys it in its context when it goes.
+template <typename Handle, CUresult (*Driver::*destroy)(Handle)> class Owned {
+public:
+  Owned(std::shared_ptr<const Context> context, Handle handle)
+      : context_(std::move(context)), handle_(handle) {}
+  ~Owned() { reset(); }
+  Owned(Owned &&other) noexcept
+      : context_(std::move(other.context_)), handle_(std::exchange(other.handle_, nullptr)) {}
+  Owned &operator=(Owned &&other) noexcept {
+    reset();
+    context_ = std::move(other.context_);
+    handle_ = std::exchange(other.handle_, nullptr);
+    return *this;
+  }
+
+  Handle get() const { return handle_; }
+
+private:
+  void reset() {
+    if (!handle_) return;
+    CurrentContext current(*context_);
+    const Driver &driver = context_->driver();
+    Status destroyed = current.status();
+    if (destroyed.ok()) destroyed = driver.check((driver.*destroy)(handle_), "destroying an object");
+    if (!destroyed.ok()) logDebug(destroyed.message());
+    handle_ = nullptr;
+  }
+
+  std::shared_ptr<const Context> context_;
+  Handle handle_;
+};
+
+using Module = Owned<CUmodule, &Driver::cuModuleUnload>;
+using Event = Owned<CUevent, &Driver::cuEventDestroy>;
+using LinkState = Owned<CUlinkState, &Driver::cuLinkDestroy>;
+
+} // namespace tilewright::cuda
