@@ -18,6 +18,8 @@ inline Artifact sampleArtifact(const std::string &kernel = "scale") {
                          {Parameter::Kind::float32, "alpha", ElementType::f32, 0, false}};
   artifact.grid = {{0, 0, 64}, {0, 1, 16}};
   artifact.scratchBytes = 4096;
+  artifact.threads = 128;
+  artifact.sharedBytes = 98304;
   artifact.binary = std::string("code \0\1\2\3 of ", 13) + kernel;
   artifact.assembly = "ret";
   artifact.compileMilliseconds = 12.34;
@@ -48,7 +50,8 @@ inline bool sameCode(const Artifact &a, const Artifact &b) {
   };
   return a.kernel == b.kernel && a.target == b.target && a.parameters.size() == b.parameters.size() &&
          sameParameters() && a.grid.size() == b.grid.size() && sameGrid() &&
-         a.scratchBytes == b.scratchBytes && a.binary == b.binary && a.assembly == b.assembly;
+         a.scratchBytes == b.scratchBytes && a.threads == b.threads && a.sharedBytes == b.sharedBytes &&
+         a.binary == b.binary && a.assembly == b.assembly;
 }
 
 } // namespace tilewright::test

@@ -17,6 +17,7 @@ namespace {
 
 using test::sampleArtifact;
 using test::TemporaryFolder;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const KernelKey kKey{"scale", "spec", "options"};
@@ -39,17 +40,20 @@ TEST(OpenDevice, OpensTheCpuAndRefusesOthersWithTheChoices) {
   unsetenv("TILEWRIGHT_DEVICE");
   EXPECT_TRUE(openDevice("cpu").ok());
   EXPECT_TRUE(openDevice().ok());
-  for (const char *name : {"cuda", "cuda:1", "tpu", "CPU", "cpu:0"}) {
+  for (const char *name : {"tpu", "CPU", "cpu:0", "cuda:", "cuda:x", "cuda:-1", "cuda:12345"}) {
     auto device = openDevice(name);
     ASSERT_FALSE(device.ok()) << name;
     EXPECT_EQ(device.status().kind(), StatusKind::user);
     EXPECT_THAT(device.status().message(), HasSubstr(std::string("'") + name + "'"));
     EXPECT_THAT(device.status().message(), HasSubstr("choices: cpu"));
   }
+  auto missing = openDevice("cuda:9999");
+  EXPECT_EQ(missing.status().kind(), StatusKind::user);
+  EXPECT_THAT(missing.status().message(), AllOf(HasSubstr("device 'cuda:9999': "), HasSubstr("found")));
 }
 
 TEST(OpenDevice, FollowsTheEnvironment) {
-  setenv("TILEWRIGHT_DEVICE", "cuda", 1);
+  setenv("TILEWRIGHT_DEVICE", "cuda:9999", 1);
   EXPECT_FALSE(openDevice().ok());
   EXPECT_TRUE(openDevice("cpu").ok());
   setenv("TILEWRIGHT_DEVICE", "toaster", 1);

@@ -1,0 +1,267 @@
+#include "tests/support/fake_driver.h"
+
+#include <cstdlib>
+
+namespace tilewright::test {
+
+using namespace cuda;
+
+namespace {
+
+FakeDriver *theFake = nullptr;
+thread_local std::vector<CUcontext> contexts; ///< of this thread, the current one last
+char primary, pool, function;
+
+constexpr CUdevice kDevice = 40; ///< of index 0
+
+bool needsContext(const std::string &name) {
+  for (const char *prefix :
+       {"cuInit", "cuDriver", "cuGetError", "cuDevice", "cuCtx", "cuMemPool", "cuThread"})
+    if (name.rfind(prefix, 0) == 0) return false;
+  return true;
+}
+
+template <typename T> T fresh(std::set<void *> &alive) {
+  void *object = std::malloc(1);
+  alive.insert(object);
+  return static_cast<T>(object);
+}
+
+} // namespace
+
+/// What the functions do, once it is clear that they do not fail.
+struct FakeFunctions {
+  FakeDriver &fake;
+
+  CUresult release(std::set<void *> &alive, void *object) {
+    if (!alive.erase(object)) {
+      fake.mistakes.push_back("an object was destroyed that is not alive");
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    std::free(object);
+    return CUDA_SUCCESS;
+  }
+
+  CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+  CUresult cuDriverGetVersion(int *version) { return *version = fake.version, CUDA_SUCCESS; }
+  CUresult cuGetErrorName(CUresult result, const char **name) {
+    *name = result == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : nullptr;
+    return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }
+  CUresult cuGetErrorString(CUresult result, const char **text) {
+    *text = result == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : nullptr;
+    return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }
+
+  CUresult cuDeviceGetCount(int *count) { return *count = fake.deviceCount, CUDA_SUCCESS; }
+  CUresult cuDeviceGet(CUdevice *device, int index) { return *device = kDevice + index, CUDA_SUCCESS; }
+  CUresult cuDeviceGetName(char *text, int bytes, CUdevice) {
+    std::strncpy(text, fake.deviceName.c_str(), bytes);
+    return CUDA_SUCCESS;
+  }
+  CUresult cuDeviceTotalMem(std::size_t *bytes, CUdevice) { return *bytes = fake.memoryBytes, CUDA_SUCCESS; }
+  CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice) {
+    std::strncpy(text, "0000:01:00.0", bytes);
+    return CUDA_SUCCESS;
+  }
+  CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice) {
+    const std::map<int, int> values = {{CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1980000},
+                                       {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
+                                       {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 2619000},
+                                       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, fake.major},
+                                       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, fake.minor},
+                                       {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448},
+                                       {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, fake.memoryPools}};
+    return *value = values.at(attribute), CUDA_SUCCESS;
+  }
+
+  CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice) {
+    ++fake.retained;
+    return *context = fake.primaryContext(), CUDA_SUCCESS;
+  }
+  CUresult cuDevicePrimaryCtxRelease(CUdevice) { return --fake.retained, CUDA_SUCCESS; }
+  CUresult cuCtxGetCurrent(CUcontext *context) { return *context = FakeDriver::current(), CUDA_SUCCESS; }
+  CUresult cuCtxPushCurrent(CUcontext context) { return contexts.push_back(context), CUDA_SUCCESS; }
+  CUresult cuCtxPopCurrent(CUcontext *context) {
+    *context = FakeDriver::current();
+    return contexts.pop_back(), CUDA_SUCCESS;
+  }
+  CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+    thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    return std::swap(*mode, current), CUDA_SUCCESS;
+  }
+
+  CUresult cuDeviceGetMemPool(CUmemoryPool *found, CUdevice) {
+    return *found = reinterpret_cast<CUmemoryPool>(&pool), CUDA_SUCCESS;
+  }
+  CUresult cuMemPoolGetAttribute(CUmemoryPool, CUmemPool_attribute, void *value) {
+    return *static_cast<uint64_t *>(value) = fake.releaseThreshold, CUDA_SUCCESS;
+  }
+  CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void *value) {
+    return fake.releaseThreshold = *static_cast<uint64_t *>(value), CUDA_SUCCESS;
+  }
+  CUresult cuMemAllocAsync(CUdeviceptr *address, std::size_t bytes, CUstream stream) {
+    if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (bytes > fake.memoryBytes) return CUDA_ERROR_OUT_OF_MEMORY;
+    *address = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
+    fake.memory[*address] = stream;
+    return CUDA_SUCCESS;
+  }
+  CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+    auto found = fake.memory.find(address);
+    if (found == fake.memory.end() || found->second != stream) {
+      fake.mistakes.push_back("memory was freed that is not alive, or on another stream");
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    fake.memory.erase(found);
+    std::free(reinterpret_cast<void *>(address));
+    return CUDA_SUCCESS;
+  }
+  CUresult cuMemGetInfo(std::size_t *free, std::size_t *total) {
+    *free = 1000;
+    return *total = fake.memoryBytes, CUDA_SUCCESS;
+  }
+  CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, std::size_t bytes, CUstream) {
+    return std::memcpy(reinterpret_cast<void *>(to), from, bytes), CUDA_SUCCESS;
+  }
+  CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, std::size_t bytes, CUstream) {
+    return std::memcpy(to, reinterpret_cast<const void *>(from), bytes), CUDA_SUCCESS;
+  }
+  CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, std::size_t bytes, CUstream) {
+    return std::memset(reinterpret_cast<void *>(to), byte, bytes), CUDA_SUCCESS;
+  }
+
+  CUresult cuStreamSynchronize(CUstream) { return CUDA_SUCCESS; }
+  CUresult cuEventCreate(CUevent *event, unsigned) {
+    return *event = static_cast<CUevent>(fresh<void *>(fake.events)), CUDA_SUCCESS;
+  }
+  CUresult cuEventDestroy(CUevent event) { return release(fake.events, event); }
+  CUresult cuEventRecord(CUevent, CUstream) { return CUDA_SUCCESS; }
+  CUresult cuEventSynchronize(CUevent) { return CUDA_SUCCESS; }
+  CUresult cuEventElapsedTime(float *milliseconds, CUevent, CUevent) {
+    return *milliseconds = 1.5f, CUDA_SUCCESS;
+  }
+
+  CUresult cuLinkCreate(unsigned, CUjit_option *, void **values, CUlinkState *state) {
+    fake.errorLog_ = static_cast<char *>(values[0]);
+    return *state = static_cast<CUlinkState>(fresh<void *>(fake.links)), CUDA_SUCCESS;
+  }
+  CUresult cuLinkAddData(CUlinkState, CUjitInputType, void *data, std::size_t bytes, const char *, unsigned,
+                         CUjit_option *, void **) {
+    fake.assembled.assign(static_cast<const char *>(data), bytes);
+    if (fake.assembled.find("nonsense") == std::string::npos) return CUDA_SUCCESS;
+    std::strcpy(fake.errorLog_, "ptxas application ptx input, line 3; error: nonsense\n");
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  CUresult cuLinkComplete(CUlinkState, void **cubin, std::size_t *bytes) {
+    fake.cubin_ = fakeCubin(fake.assembled);
+    *bytes = fake.cubin_.size();
+    return *cubin = fake.cubin_.data(), CUDA_SUCCESS;
+  }
+  CUresult cuLinkDestroy(CUlinkState state) { return release(fake.links, state); }
+
+  CUresult cuModuleLoadData(CUmodule *module, const void *) {
+    return *module = static_cast<CUmodule>(fresh<void *>(fake.modules)), CUDA_SUCCESS;
+  }
+  CUresult cuModuleUnload(CUmodule module) { return release(fake.modules, module); }
+  CUresult cuModuleGetFunction(CUfunction *found, CUmodule, const char *) {
+    return *found = reinterpret_cast<CUfunction>(&function), CUDA_SUCCESS;
+  }
+  CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction) {
+    const std::map<int, int> values = {{CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, fake.maxThreads},
+                                       {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, fake.staticShared},
+                                       {CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, 0},
+                                       {CU_FUNC_ATTRIBUTE_NUM_REGS, 64}};
+    return *value = values.at(attribute), CUDA_SUCCESS;
+  }
+  CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int value) {
+    return fake.dynamicSharedAttribute = value, CUDA_SUCCESS;
+  }
+  CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction, void **parameters, void **) {
+    FakeLaunch launch{*config, {}};
+    for (std::size_t i = 0; i < fake.parameterBytes.size(); ++i) {
+      const char *bytes = static_cast<const char *>(parameters[i]);
+      launch.parameters.emplace_back(bytes, bytes + fake.parameterBytes[i]);
+    }
+    fake.launches_.push_back(std::move(launch));
+    return CUDA_SUCCESS;
+  }
+
+  CUresult enter(const char *name) {
+    fake.calls_.push_back(name);
+    if (auto failure = fake.failures_.find(name); failure != fake.failures_.end()) return failure->second;
+    return needsContext(name) && !FakeDriver::current() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+  }
+
+  /// The driver's function for one of the above.
+  template <auto Member> struct Entry;
+  template <typename... Arguments, CUresult (FakeFunctions::*Member)(Arguments...)> struct Entry<Member> {
+    static inline const char *name = nullptr;
+    static CUresult call(Arguments... arguments) {
+      std::lock_guard<std::recursive_mutex> guard(theFake->mutex_);
+      FakeFunctions functions{*theFake};
+      const CUresult entered = functions.enter(name);
+      return entered == CUDA_SUCCESS ? (functions.*Member)(arguments...) : entered;
+    }
+  };
+};
+
+std::string fakeCubin(const std::string &contents) {
+  std::string header(64, '\0');
+  header.replace(0, 4, "\177ELF");
+  header[18] = static_cast<char>(190);
+  return header + contents;
+}
+
+FakeDriver::FakeDriver() {
+#define TW_CUDA_FUNCTION(function, symbol, ...)                                                              \
+  FakeFunctions::Entry<&FakeFunctions::function>::name = #function;                                          \
+  table_.function = FakeFunctions::Entry<&FakeFunctions::function>::call;
+#include "runtime/cuda/driver_symbols.inc"
+#undef TW_CUDA_FUNCTION
+  theFake = this;
+}
+
+FakeDriver::~FakeDriver() {
+  for (auto *alive : {&modules, &events, &links})
+    for (void *object : *alive)
+      std::free(object);
+  for (auto &[address, stream] : memory)
+    std::free(reinterpret_cast<void *>(address));
+  contexts.clear();
+  theFake = nullptr;
+}
+
+std::vector<std::string> FakeDriver::calls() const {
+  std::lock_guard<std::recursive_mutex> guard(mutex_);
+  return calls_;
+}
+
+void FakeDriver::forgetCalls() {
+  std::lock_guard<std::recursive_mutex> guard(mutex_);
+  calls_.clear();
+}
+
+std::vector<FakeLaunch> FakeDriver::launches() const {
+  std::lock_guard<std::recursive_mutex> guard(mutex_);
+  return launches_;
+}
+
+void FakeDriver::fail(const std::string &function, CUresult result) {
+  std::lock_guard<std::recursive_mutex> guard(mutex_);
+  if (result == CUDA_SUCCESS)
+    failures_.erase(function);
+  else
+    failures_[function] = result;
+}
+
+void FakeDriver::setCurrent(CUcontext context) {
+  contexts.clear();
+  if (context) contexts.push_back(context);
+}
+
+CUcontext FakeDriver::current() { return contexts.empty() ? nullptr : contexts.back(); }
+
+CUcontext FakeDriver::primaryContext() { return reinterpret_cast<CUcontext>(&primary); }
+
+} // namespace tilewright::test

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/cuda/driver.h"
+
+namespace tilewright::test {
+
+/// A launch as the driver was asked for it.
+struct FakeLaunch {
+  cuda::CUlaunchConfig config = {};
+  std::vector<std::vector<char>> parameters;
+
+  template <typename T> T parameter(std::size_t index) const {
+    T value{};
+    if (parameters.at(index).size() == sizeof value)
+      std::memcpy(&value, parameters[index].data(), sizeof value);
+    return value;
+  }
+};
+
+/// Bytes that pass for a cubin.
+std::string fakeCubin(const std::string &contents);
+
+/// A CUDA driver whose device is host memory: it notes every call, runs no kernel, counts what it has given
+/// out, and fails on demand. Calls that need a current context fail without one, as the real driver's do. Any
+/// thread may call it. One lives at a time; the functions of `table()` reach that one.
+class FakeDriver {
+public:
+  FakeDriver();
+  ~FakeDriver();
+
+  const cuda::Driver &table() const { return table_; }
+
+  /// Names of the functions called since the last `forgetCalls`, in order.
+  std::vector<std::string> calls() const;
+  void forgetCalls();
+  std::vector<FakeLaunch> launches() const;
+  /// From now on `function` does nothing and returns `result`; CUDA_SUCCESS mends it.
+  void fail(const std::string &function, cuda::CUresult result);
+  /// The calling thread's current context, as a framework in the same process would set it.
+  static void setCurrent(cuda::CUcontext context);
+  static cuda::CUcontext current();
+  cuda::CUcontext primaryContext();
+
+  // What the one device is.
+  int deviceCount = 1;
+  std::string deviceName = "Fake GPU";
+  int major = 9, minor = 0, version = 13000, memoryPools = 1;
+  std::size_t memoryBytes = std::size_t(80) << 30;
+  std::vector<std::size_t> parameterBytes; ///< of every kernel
+  int maxThreads = 1024, staticShared = 0; ///< of every kernel
+  uint64_t releaseThreshold = 0;
+
+  // What is alive.
+  int retained = 0; ///< of the primary context
+  std::set<void *> modules, events, links;
+  std::map<cuda::CUdeviceptr, cuda::CUstream> memory; ///< and the stream it was asked for on
+  int dynamicSharedAttribute = 0;
+  std::string assembled;             ///< the PTX that was linked last
+  std::vector<std::string> mistakes; ///< frees of what is not alive, and the like
+
+private:
+  friend struct FakeFunctions;
+
+  cuda::Driver table_;
+  mutable std::recursive_mutex mutex_; ///< held in every call
+  std::vector<std::string> calls_;
+  std::vector<FakeLaunch> launches_;
+  std::map<std::string, cuda::CUresult> failures_;
+  char *errorLog_ = nullptr; ///< where the link that was begun last wants messages
+  std::string cubin_;        ///< the one made last
+};
+
+} // namespace tilewright::test

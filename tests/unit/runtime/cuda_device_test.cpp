@@ -1,0 +1,255 @@
+#include "runtime/cuda/cuda_device.h"
+
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/runtime.h"
+#include "tests/support/fake_driver.h"
+#include "tests/support/temporary_folder.h"
+
+namespace tilewright {
+namespace {
+
+using namespace cuda;
+using test::fakeCubin;
+using test::FakeDriver;
+using ::testing::AllOf;
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::optional<int> noPowerLimit(const std::string &) { return std::nullopt; }
+
+StatusOr<std::unique_ptr<Device>> openFake(const FakeDriver &fake, int index = 0) {
+  return CudaDevice::open(fake.table(), index, noPowerLimit);
+}
+
+Stream streamNumber(intptr_t number) { return reinterpret_cast<Stream>(number); }
+
+class CudaDeviceTest : public ::testing::Test {
+protected:
+  CudaDeviceTest() : device(*openFake(fake)) { fake.forgetCalls(); }
+  ~CudaDeviceTest() override {
+    device.reset();
+    EXPECT_EQ(fake.retained, 0);
+    EXPECT_TRUE(fake.memory.empty());
+    EXPECT_TRUE(fake.modules.empty());
+    EXPECT_TRUE(fake.events.empty());
+    EXPECT_TRUE(fake.links.empty());
+    EXPECT_THAT(fake.mistakes, IsEmpty());
+    EXPECT_EQ(FakeDriver::current(), nullptr);
+  }
+
+  FakeDriver fake;
+  std::unique_ptr<Device> device;
+};
+
+TEST_F(CudaDeviceTest, SaysWhatItIs) {
+  const DeviceInfo &info = device->info();
+  EXPECT_EQ(info.name, "Fake GPU, 132 multiprocessors, 1980 MHz, CUDA 13.0");
+  EXPECT_EQ(info.units, 132);
+  EXPECT_EQ(info.memoryBytes, int64_t(80) << 30);
+  EXPECT_EQ(info.sharedBytes, 232448);
+  EXPECT_EQ(info.assembler, "CUDA 13.0 for sm_90");
+  EXPECT_EQ(device->target().str(), "nvptx sm_90");
+}
+
+TEST(CudaDevice, ThePowerLimitIsPartOfWhatItIs) {
+  FakeDriver fake;
+  auto limited = *CudaDevice::open(fake.table(), 0, [](const std::string &address) {
+    return std::optional<int>(address == "0000:01:00.0" ? 700 : 0);
+  });
+  EXPECT_THAT(limited->info().name, HasSubstr("1980 MHz, 700 W"));
+  EXPECT_NE(limited->info().fingerprint, (*openFake(fake))->info().fingerprint);
+}
+
+TEST(CudaDevice, ItsFingerprintIsOfWhatTuningDependsOn) {
+  FakeDriver fake;
+  const std::string fingerprint = (*openFake(fake))->info().fingerprint;
+  EXPECT_EQ((*openFake(fake))->info().fingerprint, fingerprint);
+  fake.memoryBytes -= 1 << 20; // what firmware keeps differs from board to board
+  fake.memoryBytes += 1 << 21;
+  EXPECT_EQ((*openFake(fake))->info().fingerprint, fingerprint);
+  fake.version = 13010;
+  EXPECT_NE((*openFake(fake))->info().fingerprint, fingerprint);
+}
+
+TEST(CudaDevice, RefusesWhatIsNotThereOrTooOld) {
+  FakeDriver fake;
+  Status missing = openFake(fake, 3).status();
+  EXPECT_EQ(missing.kind(), StatusKind::user);
+  EXPECT_THAT(missing.message(), AllOf(HasSubstr("index 3"), HasSubstr("one device, cuda:0")));
+  fake.deviceCount = 2;
+  EXPECT_TRUE(openFake(fake, 1).ok());
+  EXPECT_THAT(openFake(fake, 2).status().message(), HasSubstr("2 devices, up to cuda:1"));
+  EXPECT_FALSE(openFake(fake, -1).ok());
+
+  fake.memoryPools = 0;
+  EXPECT_THAT(openFake(fake).status().message(), HasSubstr("memory pools"));
+  fake.major = 7;
+  EXPECT_EQ(openFake(fake).status().kind(), StatusKind::user);
+  EXPECT_EQ(fake.retained, 0);
+}
+
+TEST(CudaDevice, PooledMemoryIsKeptUnlessSomebodySaidOtherwise) {
+  FakeDriver fake;
+  ASSERT_TRUE(openFake(fake).ok());
+  EXPECT_EQ(fake.releaseThreshold, UINT64_MAX);
+  fake.releaseThreshold = 4096;
+  ASSERT_TRUE(openFake(fake).ok());
+  EXPECT_EQ(fake.releaseThreshold, 4096u);
+}
+
+TEST(CudaDevice, WhateverFailsWhileOpeningIsReportedAndReleased) {
+  for (const char *function :
+       {"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetAttribute", "cuDeviceGetName", "cuDeviceTotalMem",
+        "cuDriverGetVersion", "cuDevicePrimaryCtxRetain", "cuMemPoolSetAttribute"}) {
+    FakeDriver fake;
+    fake.fail(function, CUDA_ERROR_DEVICE_UNAVAILABLE);
+    EXPECT_THAT(openFake(fake).status().message(),
+                HasSubstr(std::string(function) + " failed with CUDA error 46"));
+    EXPECT_EQ(fake.retained, 0) << function;
+  }
+}
+
+TEST_F(CudaDeviceTest, CopiesArriveBeforeTheCallReturns) {
+  std::vector<int> source(1000), back(1000);
+  std::iota(source.begin(), source.end(), 0);
+  const std::size_t bytes = source.size() * sizeof(int);
+  FakeDriver::setCurrent(fake.primaryContext()); // then calls end with what they are about
+  auto buffer = device->allocate(bytes);
+  ASSERT_TRUE(buffer.ok());
+  ASSERT_TRUE(device->copyToDevice(buffer->data(), source.data(), bytes, nullptr).ok());
+  EXPECT_EQ(fake.calls().back(), "cuStreamSynchronize");
+  ASSERT_TRUE(device->fill(buffer->data(), 0xFF, 8, nullptr).ok());
+  ASSERT_TRUE(device->copyToHost(back.data(), buffer->data(), bytes, nullptr).ok());
+  EXPECT_EQ(fake.calls().back(), "cuStreamSynchronize");
+  source[0] = source[1] = -1;
+  EXPECT_EQ(back, source);
+  FakeDriver::setCurrent(nullptr);
+}
+
+TEST_F(CudaDeviceTest, NothingToCopyIsNoCall) {
+  EXPECT_TRUE(device->copyToDevice(nullptr, nullptr, 0, nullptr).ok());
+  EXPECT_TRUE(device->copyToHost(nullptr, nullptr, 0, nullptr).ok());
+  EXPECT_TRUE(device->fill(nullptr, 0, 0, nullptr).ok());
+  EXPECT_THAT(fake.calls(), IsEmpty());
+}
+
+TEST_F(CudaDeviceTest, MemoryComesAndGoesInItsStreamsOrder) {
+  auto buffer = device->allocate(100, streamNumber(7));
+  ASSERT_TRUE(buffer.ok());
+  EXPECT_EQ(buffer->bytes(), 100u);
+  Buffer copy = *buffer;
+  buffer = Buffer();
+  EXPECT_EQ(fake.memory.size(), 1u);
+  copy = Buffer();
+  EXPECT_TRUE(fake.memory.empty());
+  EXPECT_THAT(fake.calls(), Not(::testing::Contains("cuStreamSynchronize")));
+}
+
+TEST_F(CudaDeviceTest, TensorsWithoutElementsHaveAnAddress) {
+  auto buffer = device->allocate(0);
+  ASSERT_TRUE(buffer.ok());
+  EXPECT_NE(buffer->data(), nullptr);
+  EXPECT_EQ(buffer->bytes(), 0u);
+}
+
+TEST_F(CudaDeviceTest, MemoryMayOutliveItsDevice) {
+  auto buffer = device->allocate(100);
+  device.reset();
+  EXPECT_EQ(fake.retained, 1);
+  buffer = Buffer();
+  EXPECT_TRUE(fake.memory.empty());
+  EXPECT_EQ(fake.retained, 0);
+}
+
+TEST_F(CudaDeviceTest, TooLittleMemorySaysHowMuchThereIs) {
+  Status status = device->allocate(std::size_t(1) << 50).status();
+  EXPECT_EQ(status.kind(), StatusKind::runtime);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("1125899906842624 bytes were asked for"), HasSubstr("1000 free"),
+                    HasSubstr("CUDA_ERROR_OUT_OF_MEMORY"), HasSubstr("workspace limit")));
+}
+
+TEST_F(CudaDeviceTest, AFailedFreeThrowsNothing) {
+  auto buffer = device->allocate(100);
+  fake.fail("cuMemFreeAsync", CUDA_ERROR_DEINITIALIZED);
+  buffer = Buffer();
+  fake.fail("cuMemFreeAsync", CUDA_SUCCESS);
+  std::free(reinterpret_cast<void *>(fake.memory.begin()->first));
+  fake.memory.clear();
+}
+
+TEST_F(CudaDeviceTest, ErrorsOfEarlierWorkShowWhenItIsWaitedFor) {
+  fake.fail("cuStreamSynchronize", CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_THAT(device->synchronize(nullptr).message(),
+              AllOf(HasSubstr("CUDA error 700"), HasSubstr("compute-sanitizer")));
+  int value = 0;
+  EXPECT_FALSE(device->copyToDevice(&value, &value, sizeof value, nullptr).ok());
+  fake.fail("cuMemsetD8Async", CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_FALSE(device->fill(&value, 0, sizeof value, nullptr).ok());
+}
+
+TEST_F(CudaDeviceTest, TimesWithEventsAroundTheWork) {
+  std::vector<std::string> before;
+  auto milliseconds = device->time(streamNumber(3), [&] {
+    before = fake.calls();
+    fake.forgetCalls();
+    return Status();
+  });
+  EXPECT_EQ(*milliseconds, 1.5);
+  EXPECT_EQ(before.back(), "cuEventRecord");
+  EXPECT_THAT(fake.calls(), ::testing::Contains("cuEventSynchronize"));
+}
+
+TEST_F(CudaDeviceTest, TimingWorkThatFailsReportsIt) {
+  EXPECT_EQ(device->time(nullptr, [] { return userError("no"); }).status().message(), "no");
+  fake.fail("cuEventElapsedTime", CUDA_ERROR_LAUNCH_FAILED);
+  EXPECT_FALSE(device->time(nullptr, [] { return Status(); }).ok());
+}
+
+TEST_F(CudaDeviceTest, TheCallersContextIsUsedAndComesBack) {
+  char other;
+  FakeDriver::setCurrent(reinterpret_cast<CUcontext>(&other));
+  ASSERT_TRUE(device->allocate(10).ok());
+  EXPECT_EQ(FakeDriver::current(), reinterpret_cast<CUcontext>(&other));
+  FakeDriver::setCurrent(nullptr);
+}
+
+/// A kernel without parameters, as the compiler leaves it.
+Artifact ptxArtifact() {
+  Artifact artifact;
+  artifact.kernel = "nop";
+  artifact.threads = 32;
+  artifact.assembly = ".visible .entry nop() { ret; }";
+  return artifact;
+}
+
+TEST_F(CudaDeviceTest, TheCacheKeepsTheCubin) {
+  test::TemporaryFolder folder;
+  Environment environment;
+  environment.cacheDir = folder.path();
+  const KernelSource source = {[] { return StatusOr<std::string>("body"); },
+                               [] { return StatusOr<Artifact>(ptxArtifact()); }};
+  const KernelKey key = {"nop", "", ""};
+  for (int64_t fromDisk : {0, 1}) {
+    fake.assembled.clear();
+    Runtime runtime(*openFake(fake), environment);
+    auto kernel = runtime.kernel(key, source);
+    ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+    EXPECT_EQ((*kernel)->artifact().binary, fakeCubin(ptxArtifact().assembly + '\0'));
+    EXPECT_EQ(runtime.counters().diskHits, fromDisk);
+    EXPECT_EQ(fake.assembled.empty(), fromDisk == 1);
+  }
+  fake.version = 13010; // another driver's assembler writes other code
+  Runtime runtime(*openFake(fake), environment);
+  ASSERT_TRUE(runtime.kernel(key, source).ok());
+  EXPECT_EQ(runtime.counters().diskHits, 0);
+}
+
+} // namespace
+} // namespace tilewright

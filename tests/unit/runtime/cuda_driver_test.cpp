@@ -1,0 +1,131 @@
+#include "runtime/cuda/driver.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/cuda/describe_device.h"
+#include "runtime/cuda/handles.h"
+#include "tests/support/fake_driver.h"
+
+namespace tilewright {
+namespace {
+
+using namespace cuda;
+using test::FakeDriver;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(CudaDriver, ErrorsNameTheCallTheCodeItsMeaningAndWhatToDo) {
+  FakeDriver fake;
+  Status status = fake.table().error(CUDA_ERROR_OUT_OF_MEMORY, "cuMemAllocAsync");
+  EXPECT_EQ(status.kind(), StatusKind::runtime);
+  EXPECT_EQ(status.message(),
+            "cuMemAllocAsync failed with CUDA error 2, CUDA_ERROR_OUT_OF_MEMORY (out of memory); free device "
+            "memory (nvidia-smi shows who holds it) or set a smaller workspace limit");
+}
+
+TEST(CudaDriver, ErrorsThatTheDriverDoesNotKnow) {
+  FakeDriver fake;
+  EXPECT_EQ(fake.table().error(static_cast<CUresult>(12345), "cuFoo").message(),
+            "cuFoo failed with CUDA error 12345, of no known name (of no known meaning)");
+}
+
+TEST(CudaDriver, ErrorsBeforeTheDriverIsThere) {
+  EXPECT_THAT(Driver().error(CUDA_ERROR_NO_DEVICE, "cuInit").message(),
+              AllOf(HasSubstr("cuInit failed with CUDA error 100"), HasSubstr("CUDA_VISIBLE_DEVICES")));
+}
+
+TEST(CudaDriver, CallsGiveAStatus) {
+  FakeDriver fake;
+  EXPECT_TRUE(TW_CUDA(fake.table(), cuInit, 0).ok());
+  fake.fail("cuInit", CUDA_ERROR_NO_DEVICE);
+  EXPECT_THAT(TW_CUDA(fake.table(), cuInit, 0).message(), HasSubstr("cuInit failed"));
+}
+
+TEST(CudaDriver, OpeningItEitherWorksOrSaysWhyNot) {
+  StatusOr<const Driver *> driver = loadDriver();
+  if (driver.ok()) {
+    EXPECT_EQ(*loadDriver(), *driver);
+    return;
+  }
+  EXPECT_EQ(driver.status().kind(), StatusKind::user);
+  EXPECT_THAT(driver.status().message(), HasSubstr("use the device cpu"));
+}
+
+TEST(CudaContext, IsRetainedWhileSomebodyHoldsIt) {
+  FakeDriver fake;
+  {
+    auto context = Context::retain(fake.table(), 0);
+    ASSERT_TRUE(context.ok());
+    std::shared_ptr<const Context> second = *context;
+    EXPECT_EQ(fake.retained, 1);
+  }
+  EXPECT_EQ(fake.retained, 0);
+}
+
+TEST(CudaContext, IsCurrentOnlyWhereItIsNeededAndTheCallersComesBack) {
+  FakeDriver fake;
+  auto context = *Context::retain(fake.table(), 0);
+  char other;
+  auto foreign = reinterpret_cast<CUcontext>(&other);
+  FakeDriver::setCurrent(foreign);
+  {
+    CurrentContext outer(*context);
+    EXPECT_TRUE(outer.status().ok());
+    EXPECT_EQ(FakeDriver::current(), fake.primaryContext());
+    CurrentContext inner(*context);
+  }
+  EXPECT_EQ(FakeDriver::current(), foreign);
+
+  FakeDriver::setCurrent(fake.primaryContext());
+  fake.forgetCalls();
+  { CurrentContext current(*context); }
+  EXPECT_THAT(fake.calls(), ::testing::ElementsAre("cuCtxGetCurrent"));
+}
+
+TEST(CudaContext, SaysWhenItCannotBeCurrent) {
+  FakeDriver fake;
+  auto context = *Context::retain(fake.table(), 0);
+  fake.fail("cuCtxPushCurrent", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CurrentContext current(*context);
+  EXPECT_THAT(current.status().message(), HasSubstr("CUDA error 709"));
+}
+
+Event makeEvent(const FakeDriver &fake, const std::shared_ptr<const Context> &context) {
+  CurrentContext current(*context);
+  CUevent event = nullptr;
+  EXPECT_EQ(fake.table().cuEventCreate(&event, 0), CUDA_SUCCESS);
+  return Event(context, event);
+}
+
+TEST(CudaHandles, AreDestroyedOnceAndKeepTheirContext) {
+  FakeDriver fake;
+  {
+    auto context = *Context::retain(fake.table(), 0);
+    Event first = makeEvent(fake, context), second = makeEvent(fake, context);
+    context.reset();
+    EXPECT_EQ(fake.events.size(), 2u);
+    Event moved = std::move(first);
+    EXPECT_EQ(fake.events.size(), 2u);
+    moved = std::move(second);
+    EXPECT_EQ(fake.events.size(), 1u);
+    EXPECT_EQ(fake.retained, 1);
+  }
+  EXPECT_EQ(fake.events.size(), 0u);
+  EXPECT_EQ(fake.retained, 0);
+  EXPECT_THAT(fake.mistakes, IsEmpty());
+}
+
+TEST(CudaTarget, IsTheNewestPortableOneThatTheGpuRuns) {
+  EXPECT_EQ(targetFor(8, 0)->str(), "nvptx sm_80");
+  EXPECT_EQ(targetFor(8, 9)->str(), "nvptx sm_80");
+  EXPECT_EQ(targetFor(9, 0)->str(), "nvptx sm_90");
+  EXPECT_EQ(targetFor(12, 0)->str(), "nvptx sm_90");
+  Status old = targetFor(7, 5).status();
+  EXPECT_EQ(old.kind(), StatusKind::user);
+  EXPECT_THAT(old.message(), HasSubstr("found 7.5"));
+}
+
+} // namespace
+} // namespace tilewright
