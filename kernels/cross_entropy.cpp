@@ -109,7 +109,7 @@ StatusOr<LossReport> crossEntropy(Runtime &runtime, const CrossEntropyTensors &t
   report.compileMilliseconds = millisecondsSince(start);
 
   start = Clock::now();
-  TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocate(report.workspaceBytes));
+  TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocate(report.workspaceBytes, stream));
   const Workspace workspace = layOut(rows, memory.data());
   TW_RETURN_IF_ERROR(launchAll(device, stream, kernels, tensors, options, workspace));
   if (device.target().kind == TargetKind::cpu)

@@ -243,7 +243,7 @@ StatusOr<LossReport> lce::execute(Runtime &runtime, const Problem &problem, cons
   report.compileMilliseconds = millisecondsSince(start);
 
   start = Clock::now();
-  TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocate(report.workspaceBytes));
+  TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocate(report.workspaceBytes, stream));
   const Workspace workspace = layOut(problem, config, memory.data());
   TW_RETURN_IF_ERROR(Launches(device, stream, problem, config, kernels, tensors, options, workspace).run());
   if (device.target().kind == TargetKind::cpu)

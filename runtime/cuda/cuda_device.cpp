@@ -17,7 +17,8 @@ CUdeviceptr addressOf(const void *memory) { return reinterpret_cast<CUdeviceptr>
 CUstream queueOf(Stream stream) { return static_cast<CUstream>(stream); }
 
 /// By default a pool gives its memory back whenever the device is waited for, and every call would map its
-/// workspace anew. What somebody else has set stays.
+/// workspace anew. What it keeps the driver takes back when another allocation of the process needs it. What
+/// somebody else has set stays.
 Status keepPooledMemory(const Driver &driver, CUdevice device) {
   CUmemoryPool pool = nullptr;
   uint64_t threshold = 0;
