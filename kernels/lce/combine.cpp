@@ -40,13 +40,16 @@ Kernel combine(const CombineSpec &spec) {
     k.scatter(lse, to, log1p(rest) + anchor[rows]);
     if (!spec.gradients) return;
 
+    // Rounding E moved a row's mass from S to another number, which a factor of the row undoes: then the
+    // weights of W's rows in dX sum to 0 as they should, so that what W's rows have in common cancels.
+    const Tile storedOthers = sum(stored.at(rows, tiles), Axis::columns);
+    const Tile mend = select(storedOthers > 0, others / storedOthers, 1.0);
     const Tile r = rowGradient(k, spec.gradients->upstream, upstream, to) / (rest + 1.0); // g v
-    k.store(scale, rows, r);
-    // 1 - p_y = S v. With S as it is stored, the weights of a row of dX sum to 0 however E was rounded: what
-    // all of W's rows have in common cancels.
-    k.store(oneHot, rows, -(r * sum(stored.at(rows, tiles), Axis::columns)));
+    const Tile scaleOfE = r * mend;
+    k.store(scale, rows, scaleOfE);
+    k.store(oneHot, rows, -(r * others)); // 1 - p_y = S v
     const Range hidden = k.whole(x.dim(1));
-    k.store(scaled, rows, hidden, r * x.at(rows, hidden));
+    k.store(scaled, rows, hidden, scaleOfE * x.at(rows, hidden));
   });
 }
 
