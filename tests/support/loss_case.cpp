@@ -40,9 +40,9 @@ void fillOnGrid(LossCase &c, Random &random) {
   for (float &w : c.w)
     w = step();
   for (int64_t i = 0; i < c.rows; ++i)
-    c.x[i * c.hidden] = 1;
+    c.x[i * c.hidden] = 4096;
   for (int64_t j = 0; j < c.classes; ++j)
-    c.w[j * c.hidden] = 4096;
+    c.w[j * c.hidden] = 1;
 }
 
 void fill(LossCase &c, DataKind kind, Random &random) {

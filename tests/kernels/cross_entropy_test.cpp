@@ -1,0 +1,128 @@
+// Cross entropy over logits against float64.
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/loss_run.h"
+
+namespace tilewright::test {
+namespace {
+
+/// Logits of a kind: the products of a case's hidden states and head, rounded to the element type.
+LossCase logitsCase(DataKind kind, int64_t rows, int64_t classes, ElementType element,
+                    IgnorePattern ignored = IgnorePattern::none) {
+  const int64_t hidden = 16;
+  LossCase data = makeCase(kind, rows, hidden, classes, element, ignored);
+  std::vector<float> logits(rows * classes);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < classes; ++j) {
+      double z = 0;
+      for (int64_t k = 0; k < hidden; ++k)
+        z += double(data.x[i * hidden + k]) * data.w[j * hidden + k];
+      logits[i * classes + j] = rounded(z, element);
+    }
+  data.x = logits;
+  data.hidden = classes;
+  return data;
+}
+
+class Logits : public testing::TestWithParam<std::string> {
+protected:
+  std::unique_ptr<Runtime> runtime = openRuntime(GetParam());
+
+  void check(const LossCase &data, const LossCall &call) {
+    SCOPED_TRACE(std::to_string(data.rows) + "x" + std::to_string(data.classes) + " " +
+                 elementName(data.element) + " " + call.str());
+    expectClose(runCrossEntropy(*runtime, data, call), logitsReferenceFor(data, call), data);
+  }
+};
+
+TEST_P(Logits, MatchReference) {
+  for (ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16})
+    for (DataKind kind : kDataKinds)
+      for (auto [rows, classes] : {std::pair(37, 1009), {1, 17}, {64, 5000}, {5, 1}, {9, 2}}) {
+        SCOPED_TRACE(dataKindName(kind));
+        LossCall call;
+        if (element == ElementType::f16) call.gradient = ElementType::f32;
+        check(logitsCase(kind, rows, classes, element), call);
+      }
+}
+
+TEST_P(Logits, InPlace) {
+  for (ElementType element : {ElementType::f32, ElementType::bf16})
+    for (int64_t gap : {0, 3}) {
+      LossCall call;
+      call.inPlace = true;
+      call.gap = gap;
+      check(logitsCase(DataKind::peaked, 300, 3001, element, IgnorePattern::some), call);
+    }
+}
+
+TEST_P(Logits, ReduceAndIgnore) {
+  for (Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none})
+    for (IgnorePattern pattern : {IgnorePattern::none, IgnorePattern::firstHalf, IgnorePattern::all}) {
+      const LossCase data = logitsCase(DataKind::random, 140, 300, ElementType::f32, pattern);
+      LossCall call;
+      call.reduction = reduction;
+      call.label = ElementType::i32;
+      check(data, call);
+      call.gradOutput = {0.5};
+      check(data, call);
+      if (reduction != Reduction::none) continue;
+      for (int64_t i = 1; i < data.rows; ++i)
+        call.gradOutput.push_back(i % 7 - 3);
+      check(data, call);
+    }
+}
+
+TEST_P(Logits, LossAlone) {
+  LossCall call;
+  call.wantsDHidden = false;
+  call.wantsLse = false;
+  check(logitsCase(DataKind::peaked, 33, 4097, ElementType::bf16), call);
+}
+
+TEST_P(Logits, NotANumberStaysInItsRow) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  LossCase data = logitsCase(DataKind::random, 12, 2000, ElementType::f32);
+  LossCall call;
+  call.reduction = Reduction::none;
+  const LossResult good = runCrossEntropy(*runtime, data, call);
+  for (float bad : {std::nanf(""), infinity}) {
+    data.x[5 * data.classes + 1999] = bad;
+    const LossResult result = runCrossEntropy(*runtime, data, call);
+    ASSERT_TRUE(result.status.ok()) << result.status.message();
+    for (int64_t i = 0; i < data.rows; ++i)
+      if (i == 5)
+        EXPECT_TRUE(std::isnan(result.loss[i])) << bad;
+      else
+        EXPECT_EQ(result.loss[i], good.loss[i]) << bad << " row " << i;
+  }
+}
+
+// Minus infinity means that a class is impossible.
+TEST_P(Logits, ImpossibleClasses) {
+  LossCase data = logitsCase(DataKind::random, 3, 700, ElementType::f32);
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (int64_t j = 0; j < 700; ++j)
+    if (j != data.label[0]) data.x[j] = -infinity; // only the target is possible
+  for (int64_t j = 0; j < 690; ++j) {
+    if (j != data.label[1]) data.x[700 + j] = -infinity;
+  }
+  LossCall call;
+  call.reduction = Reduction::none;
+  LossResult result = runCrossEntropy(*runtime, data, call);
+  const ReferenceResult want = logitsReferenceFor(data, call);
+  ASSERT_TRUE(result.status.ok()) << result.status.message();
+  EXPECT_EQ(result.loss[0], 0);
+  EXPECT_NEAR(result.loss[1], want.loss[1], 1e-5);
+  EXPECT_LE(relativeError(result.dLogits, want.dLogits), 2e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Logits, testing::ValuesIn(testDevices()),
+                         [](const auto &info) { return info.param; });
+
+} // namespace
+} // namespace tilewright::test

@@ -1,0 +1,242 @@
+// Linear cross entropy against float64: every combination of what changes the path through the kernels.
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/loss_run.h"
+
+namespace tilewright::test {
+namespace {
+
+struct Shape {
+  int64_t rows, hidden, classes;
+};
+
+std::string shapeName(const Shape &shape) {
+  return std::to_string(shape.rows) + "x" + std::to_string(shape.hidden) + "x" +
+         std::to_string(shape.classes);
+}
+
+/// One runtime a device for all tests: kernels are compiled once.
+Runtime &runtimeFor(const std::string &device) {
+  static std::map<std::string, std::unique_ptr<Runtime>> runtimes;
+  auto &runtime = runtimes[device];
+  if (!runtime) runtime = openRuntime(device);
+  return *runtime;
+}
+
+/// How large dX is before the terms of its sum cancel, which they do when all classes look the same.
+double gradientFloor(DataKind kind, const LossCase &data) {
+  if (kind != DataKind::constant) return 0;
+  return 0.1 * norm({data.w.begin(), data.w.begin() + data.hidden});
+}
+
+void check(const std::string &device, const LossCase &data, const LossCall &call, double floor = 0) {
+  SCOPED_TRACE(shapeName({data.rows, data.hidden, data.classes}) + " " + elementName(data.element) + " " +
+               call.str());
+  expectClose(runLinearCrossEntropy(runtimeFor(device), data, call), referenceFor(data, call), data, floor);
+}
+
+using DataSweep = std::tuple<std::string, ElementType, Shape, DataKind>;
+
+class Data : public testing::TestWithParam<DataSweep> {};
+
+TEST_P(Data, MatchesReference) {
+  const auto &[device, element, shape, kind] = GetParam();
+  const LossCase data = makeCase(kind, shape.rows, shape.hidden, shape.classes, element);
+  LossCall call;
+  if (element == ElementType::f16)
+    call.gradient = ElementType::f32; // f16 cannot hold those of confident rows
+  check(device, data, call, gradientFloor(kind, data));
+}
+
+const Shape kShapes[] = {{37, 131, 1009}, {1, 8, 17}, {256, 64, 1000}, {5, 3, 1}, {1, 1, 2}, {200, 33, 31}};
+
+std::string sweepName(const testing::TestParamInfo<DataSweep> &info) {
+  const auto &[device, element, shape, kind] = info.param;
+  return device + "_" + elementName(element) + "_" + shapeName(shape) + "_" + dataKindName(kind);
+}
+
+const ElementType kElements[] = {ElementType::f32, ElementType::bf16, ElementType::f16};
+
+INSTANTIATE_TEST_SUITE_P(Sweep, Data,
+                         testing::Combine(testing::ValuesIn(testDevices()), testing::ValuesIn(kElements),
+                                          testing::ValuesIn(kShapes), testing::ValuesIn(kDataKinds)),
+                         sweepName);
+
+class OnDevice : public testing::TestWithParam<std::string> {
+protected:
+  const std::string device = GetParam();
+};
+
+TEST_P(OnDevice, ReducesAndIgnores) {
+  const IgnorePattern patterns[] = {IgnorePattern::none, IgnorePattern::some, IgnorePattern::firstHalf,
+                                    IgnorePattern::all};
+  for (ElementType element : {ElementType::f32, ElementType::bf16})
+    for (Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none})
+      for (IgnorePattern pattern : patterns) {
+        LossCall call;
+        call.reduction = reduction;
+        call.label = reduction == Reduction::sum ? ElementType::i32 : ElementType::i64;
+        check(device, makeCase(DataKind::peaked, 150, 40, 300, element, pattern), call);
+      }
+}
+
+TEST_P(OnDevice, TakesAnyIgnoreIndex) {
+  for (int64_t ignoreIndex : {int64_t(-1), int64_t(7), INT64_MIN, INT64_MAX}) {
+    LossCase data = makeCase(DataKind::random, 50, 16, 40, ElementType::f32);
+    data.ignoreIndex = ignoreIndex;
+    for (int64_t row : {0, 20, 49})
+      data.label[row] = ignoreIndex;
+    check(device, data, {});
+  }
+}
+
+TEST_P(OnDevice, ScalesByTheUpstreamGradient) {
+  const LossCase data = makeCase(DataKind::random, 45, 24, 100, ElementType::f32, IgnorePattern::some);
+  for (Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
+    LossCall call;
+    call.reduction = reduction;
+    call.gradOutput = {-2.5};
+    check(device, data, call);
+  }
+  LossCall call;
+  call.reduction = Reduction::none;
+  for (int64_t i = 0; i < data.rows; ++i)
+    call.gradOutput.push_back(i % 5 - 2);
+  check(device, data, call);
+}
+
+TEST_P(OnDevice, ComputesWhatIsAskedFor) {
+  for (ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16}) {
+    const LossCase data = makeCase(DataKind::random, 40, 24, 100, element);
+    for (bool dHidden : {false, true})
+      for (bool dWeight : {false, true}) {
+        LossCall call;
+        call.wantsDHidden = dHidden, call.wantsDWeight = dWeight, call.wantsLse = dHidden;
+        call.gradient = ElementType::f32;
+        check(device, data, call);
+      }
+  }
+}
+
+TEST_P(OnDevice, RowsMayLieApart) {
+  for (ElementType element : {ElementType::f32, ElementType::bf16}) {
+    LossCall call;
+    call.gap = 5;
+    check(device, makeCase(DataKind::random, 45, 21, 99, element, IgnorePattern::some), call);
+  }
+}
+
+TEST_P(OnDevice, VariantsAgree) {
+  for (ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16})
+    for (IgnorePattern pattern : {IgnorePattern::none, IgnorePattern::firstHalf}) {
+      const LossCase data = makeCase(DataKind::peaked, 500, 48, 700, element, pattern);
+      LossCall call;
+      for (Variant variant : {Variant::chunked, Variant::whole}) {
+        call.variant = variant;
+        check(device, data, call);
+      }
+      // Several chunks, of which ignored rows leave the last ones empty.
+      call.variant = Variant::chunked;
+      call.workspaceLimit = 600 << 10;
+      check(device, data, call);
+      EXPECT_LT(runLinearCrossEntropy(runtimeFor(device), data, call).report.workspaceBytes, 600 << 10);
+      call.variant = Variant::lossOnly;
+      call.wantsDHidden = call.wantsDWeight = false;
+      check(device, data, call);
+    }
+}
+
+TEST_P(OnDevice, NoRowsAtAll) {
+  for (Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
+    LossCall call;
+    call.reduction = reduction;
+    const LossCase data = makeCase(DataKind::random, 0, 8, 20, ElementType::f32);
+    const LossResult result = runLinearCrossEntropy(runtimeFor(device), data, call);
+    ASSERT_TRUE(result.status.ok()) << result.status.message();
+    for (double loss : result.loss)
+      EXPECT_EQ(loss, 0);
+    for (double dw : result.dWeight)
+      EXPECT_EQ(dw, 0);
+  }
+}
+
+// What all rows of W have in common shifts a row's logits and cancels in dX, however E is rounded.
+TEST_P(OnDevice, CommonPartOfWeightCancels) {
+  for (ElementType element : {ElementType::f32, ElementType::bf16}) {
+    LossCase data = makeCase(DataKind::peaked, 100, 64, 1000, element);
+    for (int64_t i = 0; i < data.rows; ++i)
+      data.x[i * data.hidden] = 1;
+    for (int64_t j = 0; j < data.classes; ++j)
+      data.w[j * data.hidden] = 128;
+    const LossResult result = runLinearCrossEntropy(runtimeFor(device), data, {});
+    const ReferenceResult want = referenceFor(data, {});
+    // In fp32, a sum of terms of size 128 is off by some units of their last place.
+    const double limit = element == ElementType::f32 ? 128 * 1e-6 : 4e-3;
+    EXPECT_LE(relativeError(result.dHidden, want.dHidden), limit);
+    EXPECT_LE(relativeError(result.dWeight, want.dWeight), element == ElementType::f32 ? 2e-5 : 4e-3);
+  }
+}
+
+TEST_P(OnDevice, TrainedHead) {
+  const std::optional<LossCase> data = trainedHead(256, 32768);
+  if (!data) GTEST_SKIP() << "TILEWRIGHT_TEST_DATA names no folder with trained_head";
+  check(device, *data, {});
+}
+
+// Bad rows of X spoil their own results only.
+TEST_P(OnDevice, NotANumberStaysInItsRow) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (ElementType element : {ElementType::f32, ElementType::bf16})
+    for (float bad : {std::nanf(""), infinity, -infinity}) {
+      LossCase data = makeCase(DataKind::random, 70, 32, 200, element);
+      LossCall call;
+      call.reduction = Reduction::none;
+      const LossResult good = runLinearCrossEntropy(runtimeFor(device), data, call);
+      data.x[20 * data.hidden + 3] = bad;
+      const LossResult result = runLinearCrossEntropy(runtimeFor(device), data, call);
+      ASSERT_TRUE(result.status.ok()) << result.status.message();
+      for (int64_t i = 0; i < data.rows; ++i) {
+        if (i == 20)
+          EXPECT_TRUE(std::isnan(result.loss[i])) << bad;
+        else
+          EXPECT_EQ(result.loss[i], good.loss[i]) << bad << " row " << i;
+        for (int64_t k = i * data.hidden; k < (i + 1) * data.hidden; ++k)
+          if (i == 20)
+            EXPECT_TRUE(std::isnan(result.dHidden[k])) << bad;
+          else
+            EXPECT_EQ(result.dHidden[k], good.dHidden[k]) << bad << " row " << i;
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, OnDevice, testing::ValuesIn(testDevices()),
+                         [](const auto &info) { return info.param; });
+
+TEST(Threads, DoNotChangeABit) {
+  const LossCase cases[] = {makeCase(DataKind::peaked, 500, 72, 1100, ElementType::f32, IgnorePattern::some),
+                            makeCase(DataKind::largeLoss, 300, 40, 500, ElementType::bf16),
+                            makeCase(DataKind::random, 9, 300, 64, ElementType::f16)};
+  for (const LossCase &data : cases) {
+    LossCall call;
+    call.workspaceLimit = 1 << 20;
+    std::vector<uint8_t> first;
+    for (int threads : {1, 2, 3, 7}) {
+      auto runtime = openRuntime("cpu", threads);
+      const LossResult result = runLinearCrossEntropy(*runtime, data, call);
+      ASSERT_TRUE(result.status.ok()) << result.status.message();
+      if (first.empty()) first = result.bits;
+      EXPECT_EQ(result.bits, first) << threads << " threads";
+      EXPECT_EQ(runLinearCrossEntropy(*runtime, data, call).bits, first)
+          << "again with " << threads << " threads";
+    }
+  }
+}
+
+} // namespace
+} // namespace tilewright::test

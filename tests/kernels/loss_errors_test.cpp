@@ -1,0 +1,152 @@
+// Mistakes of a loss's caller: each is a user error that says what was found.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/loss_run.h"
+
+namespace tilewright::test {
+namespace {
+
+using testing::HasSubstr;
+
+class LossErrors : public testing::Test {
+protected:
+  std::unique_ptr<Runtime> runtime = openRuntime();
+  Device &device = runtime->device();
+  const DeviceTensor x = DeviceTensor::matrix(device, ElementType::f32, 6, 8);
+  const DeviceTensor w = DeviceTensor::matrix(device, ElementType::f32, 10, 8);
+  const DeviceTensor label = DeviceTensor::vector(device, ElementType::i64, std::vector<int>(6, 3));
+  const DeviceTensor loss = DeviceTensor::vector(device, ElementType::f32, 1);
+  const DeviceTensor logits = DeviceTensor::matrix(device, ElementType::f32, 6, 10);
+  LinearCrossEntropyTensors tensors = {x, w, label, {}, loss, {}, {}, {}};
+  CrossEntropyTensors logitTensors = {logits, label, {}, loss, {}, {}};
+
+  void expectError(const std::string &part, const LinearCrossEntropyOptions &options = {}) {
+    const auto report = linearCrossEntropy(*runtime, tensors, options);
+    ASSERT_FALSE(report.ok());
+    EXPECT_EQ(report.status().kind(), StatusKind::user);
+    EXPECT_THAT(report.status().message(), HasSubstr(part));
+  }
+  void expectLogitsError(const std::string &part) {
+    const auto report = crossEntropy(*runtime, logitTensors, {});
+    ASSERT_FALSE(report.ok());
+    EXPECT_EQ(report.status().kind(), StatusKind::user);
+    EXPECT_THAT(report.status().message(), HasSubstr(part));
+  }
+};
+
+TEST_F(LossErrors, ShapesAndTypes) {
+  const DeviceTensor narrow = DeviceTensor::matrix(device, ElementType::f32, 10, 7);
+  tensors.weight = narrow;
+  expectError("weight must be 10x8 to fit the other tensors, found 10x7 f32");
+  const DeviceTensor half = DeviceTensor::matrix(device, ElementType::bf16, 10, 8);
+  tensors.weight = half;
+  expectError("weight must have the type of hidden, f32, but has bf16");
+  tensors.weight = w;
+  tensors.hidden = label;
+  expectError("hidden must be a matrix of f32, bf16 or f16, found a vector of 6 i64");
+  tensors.hidden = x;
+  tensors.hidden.rowStride = 7;
+  expectError("rows of hidden must be at least 8 elements apart, found a row stride of 7");
+  tensors.hidden = x;
+  tensors.hidden.data = nullptr;
+  expectError("hidden has no data");
+}
+
+TEST_F(LossErrors, LabelsAndLosses) {
+  const DeviceTensor floats = DeviceTensor::vector(device, ElementType::f32, 6);
+  tensors.label = floats;
+  expectError("label must be a vector of i32 or i64, found a vector of 6 f32");
+  const DeviceTensor few = DeviceTensor::vector(device, ElementType::i64, 5);
+  tensors.label = few;
+  expectError("label must be a vector of 6 i64, found a vector of 5 i64");
+  tensors.label = label;
+  tensors.loss = floats;
+  expectError("loss must be a vector of 1 f32, found a vector of 6 f32");
+  tensors.loss = loss;
+  tensors.gradOutput = floats;
+  expectError("gradOutput must be a vector of 1 f32 for reduction mean, found a vector of 6 f32");
+}
+
+TEST_F(LossErrors, Gradients) {
+  tensors.dHidden = w;
+  expectError("dHidden must be 6x8 to fit the other tensors, found 10x8 f32");
+  const DeviceTensor half = DeviceTensor::matrix(device, ElementType::bf16, 6, 8);
+  tensors.dHidden = half;
+  expectError("dHidden must be of type f32 or of the inputs' type, f32, found 6x8 bf16");
+}
+
+TEST_F(LossErrors, Options) {
+  LinearCrossEntropyOptions options;
+  options.workspaceLimit = -1;
+  expectError("the workspace limit must be 0 (none) or a number of bytes, found -1", options);
+  const DeviceTensor dHidden = DeviceTensor::matrix(device, ElementType::f32, 6, 8);
+  tensors.dHidden = dHidden;
+  options.workspaceLimit = 100;
+  expectError("a workspace limit of 100 bytes is too small: variant chunked needs at least", options);
+  options = {};
+  options.variant = Variant::lossOnly;
+  expectError("variant loss_only computes no gradient", options);
+}
+
+TEST_F(LossErrors, TheSmallestWorkspaceIsEnough) {
+  const LossCase data = makeCase(DataKind::random, 300, 16, 500, ElementType::bf16);
+  LossCall call;
+  call.workspaceLimit = 1;
+  const std::string message = runLinearCrossEntropy(*runtime, data, call).status.message();
+  const std::string before = "needs at least ";
+  call.workspaceLimit = std::stoll(message.substr(message.find(before) + before.size()));
+  const LossResult result = runLinearCrossEntropy(*runtime, data, call);
+  ASSERT_TRUE(result.status.ok()) << result.status.message();
+  EXPECT_EQ(result.report.workspaceBytes, call.workspaceLimit);
+  --call.workspaceLimit;
+  EXPECT_FALSE(runLinearCrossEntropy(*runtime, data, call).status.ok());
+}
+
+TEST_F(LossErrors, LogitTensors) {
+  logitTensors.logits = label;
+  expectLogitsError("logits must be a matrix of f32, bf16 or f16");
+  logitTensors.logits = logits;
+  logitTensors.dLogits = x;
+  expectLogitsError("dLogits must be 6x10 to fit the other tensors, found 6x8 f32");
+  logitTensors.dLogits = logits;
+  logitTensors.dLogits.rowStride = 11;
+  expectLogitsError("dLogits in place of the logits must have their type and row stride");
+}
+
+struct BadLabel {
+  int64_t value, ignoreIndex;
+};
+
+class BadLabels : public testing::TestWithParam<BadLabel> {};
+
+TEST_P(BadLabels, AreNamedWithTheirRow) {
+  auto runtime = openRuntime();
+  LossCase data = makeCase(DataKind::random, 300, 8, 40, ElementType::f32);
+  data.ignoreIndex = GetParam().ignoreIndex;
+  data.label[131] = data.label[200] = GetParam().value;
+  const std::string expected = "label " + std::to_string(GetParam().value) +
+                               " in row 131 is no class: expected 0 to 39, or the ignore index " +
+                               std::to_string(GetParam().ignoreIndex);
+  for (ElementType type : {ElementType::i64, ElementType::i32}) {
+    if (type == ElementType::i32 && int32_t(GetParam().value) != GetParam().value) continue;
+    LossCall call;
+    call.label = type;
+    const LossResult result = runLinearCrossEntropy(*runtime, data, call);
+    EXPECT_EQ(result.status.kind(), StatusKind::user);
+    EXPECT_EQ(result.status.message(), expected);
+    LossCase logits = data;
+    logits.x = makeCase(DataKind::random, 300, 40, 1, ElementType::f32).x;
+    logits.hidden = 40;
+    EXPECT_EQ(runCrossEntropy(*runtime, logits, call).status.message(), expected);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BadLabels,
+                         testing::Values(BadLabel{-1, -100}, BadLabel{40, -100}, BadLabel{INT64_MIN, -100},
+                                         BadLabel{INT64_MAX, -1}, BadLabel{-100, -1},
+                                         BadLabel{int64_t(1) << 32, -100}, BadLabel{INT32_MIN, INT64_MIN}));
+
+} // namespace
+} // namespace tilewright::test

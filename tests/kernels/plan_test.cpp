@@ -1,0 +1,111 @@
+// How a problem of linear cross entropy is cut up.
+
+#include <gtest/gtest.h>
+
+#include "kernels/lce/plan.h"
+
+namespace tilewright::lce {
+namespace {
+
+Problem problem(int64_t rows, int64_t hidden, int64_t classes, ElementType element = ElementType::f32) {
+  Problem p;
+  p.rows = rows, p.hidden = hidden, p.classes = classes;
+  p.element = element;
+  p.dHidden = p.dWeight = element;
+  return p;
+}
+
+DeviceInfo machine(int units) {
+  DeviceInfo info;
+  info.units = units;
+  return info;
+}
+
+Config planned(const Problem &problem, int64_t limit = 0, int units = 2,
+               Variant variant = Variant::automatic) {
+  const StatusOr<Config> config = plan(problem, variant, limit, machine(units));
+  EXPECT_TRUE(config.ok()) << config.status().message();
+  return config.ok() ? *config : Config();
+}
+
+TEST(Plan, KeepsTheLimit) {
+  const Problem p = problem(1024, 768, 32768);
+  const int64_t limit = 64 << 20;
+  const Config config = planned(p, limit);
+  EXPECT_EQ(config.variant, Variant::chunked);
+  EXPECT_LE(layOut(p, config, nullptr).bytes, limit);
+  EXPECT_EQ(config.chunks(p), 3);
+}
+
+TEST(Plan, ChoosesLossOnlyWithoutGradients) {
+  Problem p = problem(1024, 768, 32768);
+  p.dHidden = p.dWeight = std::nullopt;
+  EXPECT_EQ(planned(p).variant, Variant::lossOnly);
+  EXPECT_LT(layOut(p, planned(p), nullptr).bytes, 8 << 20);
+}
+
+TEST(Plan, WholeIsOneChunk) {
+  const Problem p = problem(5000, 64, 9000, ElementType::bf16);
+  const Config config = planned(p, 0, 2, Variant::whole);
+  EXPECT_EQ(config.chunks(p), 1);
+  EXPECT_EQ(layOut(p, config, nullptr).partial.rank, 0) << "one chunk accumulates nothing";
+}
+
+// A batch of another length may change how many chunks there are, but compiles nothing anew.
+TEST(Plan, BlocksAreTheSameThroughoutABucket) {
+  for (int64_t rows : {385, 400, 511, 575, 576})
+    EXPECT_EQ(planned(problem(rows, 768, 8192)).str(), planned(problem(576, 768, 8192)).str()) << rows;
+  for (int64_t rows : {33, 64})
+    EXPECT_EQ(planned(problem(rows, 768, 8192)).str(), planned(problem(50, 768, 8192)).str()) << rows;
+}
+
+// The forward block's columns decide in which order S is summed.
+TEST(Plan, ForwardColumnsDoNotDependOnTheMachine) {
+  for (int64_t classes : {1, 17, 300, 5000, 128256})
+    for (int units : {1, 2, 8, 64, 192})
+      EXPECT_EQ(planned(problem(300, 64, classes), 0, units).forward.block.columns,
+                planned(problem(300, 64, classes), 0, 2).forward.block.columns);
+}
+
+TEST(Plan, BlocksAreWholeRegisterTiles) {
+  for (int64_t rows : {1, 7, 100, 1000})
+    for (int64_t hidden : {1, 33, 768})
+      for (int units : {1, 2, 64}) {
+        const Config config = planned(problem(rows, hidden, 1009), 0, units);
+        for (const Block &block : {config.forward.block, config.dHidden.block, config.dWeight.block}) {
+          EXPECT_TRUE(block.rows > 0 && block.rows % 8 == 0) << config.str();
+          EXPECT_TRUE(block.columns > 0 && block.columns % 32 == 0) << config.str();
+        }
+      }
+}
+
+TEST(Plan, KeepsManyThreadsBusy) {
+  const Problem p = problem(1024, 768, 32768);
+  const Config config = planned(p, 64 << 20, 64);
+  const auto blocks = [](int64_t rows, int64_t columns, const Block &block) {
+    return ((rows + block.rows - 1) / block.rows) * ((columns + block.columns - 1) / block.columns);
+  };
+  EXPECT_GE(blocks(config.chunkRows, p.hidden, config.dHidden.block), 48);
+}
+
+TEST(Workspace, TensorsDoNotOverlap) {
+  const Problem p = problem(1000, 24, 1000, ElementType::bf16);
+  const Config config = planned(p, 400000);
+  ASSERT_GT(config.chunks(p), 1);
+  std::vector<char> memory(layOut(p, config, nullptr).bytes + 256);
+  char *base = memory.data() + (256 - reinterpret_cast<uintptr_t>(memory.data()) % 256);
+  const Workspace w = layOut(p, config, base);
+  const char *end = base;
+  for (const TensorRef &t :
+       {w.rowNumbers, w.summary, w.rowLoss, w.lse,    w.xc, w.target, w.anchor, w.redo, w.sums, w.tops,
+        w.e,          w.stored,  w.scale,   w.oneHot, w.xs, w.order,  w.run,    w.slot, w.u,    w.partial}) {
+    const char *begin = static_cast<const char *>(t.data);
+    EXPECT_GE(begin, end);
+    EXPECT_EQ((begin - base) % 256, 0);
+    end = begin + (t.rank == 1 ? t.sizes[0] : t.sizes[0] * t.rowStride) * elementBytes(t.element);
+  }
+  EXPECT_LE(end, base + w.bytes);
+}
+
+} // namespace
+} // namespace tilewright::lce
