@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <exception>
+#include <new>
 
 #include "compiler/base/env.h"
 #include "tools/commands.h"
@@ -58,6 +60,17 @@ Status dispatch(const std::vector<std::string> &words) {
   return command->run(arguments);
 }
 
+/// The standard library reports a lack of memory by an exception; nothing else throws.
+Status guardedDispatch(const std::vector<std::string> &words) {
+  try {
+    return dispatch(words);
+  } catch (const std::bad_alloc &) {
+    return runtimeError("not enough memory for this problem; make it smaller, or free some");
+  } catch (const std::exception &error) {
+    return internalError(error.what());
+  }
+}
+
 int exitCode(const Status &status) {
   if (status.ok()) return kDone;
   return status.kind() == StatusKind::user ? kUserError : kOtherError;
@@ -70,7 +83,7 @@ int main(int count, char **words) {
   using namespace tilewright;
   std::signal(SIGXFSZ, SIG_IGN); // a file that grows beyond the limit is then an error of write
   const std::vector<std::string> rest(words + std::min(count, 1), words + count);
-  Status status = dispatch(rest);
+  Status status = guardedDispatch(rest);
   if (std::fflush(stdout) != 0 && status.ok()) status = runtimeError("standard output cannot be written");
   if (!status.ok())
     std::fprintf(stderr, "tilewright%s%s: %s\n", rest.empty() ? "" : " ",

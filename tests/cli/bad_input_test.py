@@ -60,6 +60,24 @@ class Files(BadInput):
                               stderr=subprocess.PIPE, timeout=60)
         self.assertEqual(done.returncode, 2, done.stderr)
 
+    def test_too_little_memory_is_an_error(self):
+        elements = 64 << 20
+        with open(self.path("x.npy"), "wb") as file:
+            file.write(cli.npy_header("<f4", (elements // 64, 64)))
+            file.truncate(file.tell() + 4 * elements)  # zeros that take no place on the disk
+        self.write("w.npy", cli.npy_bytes([0.25] * 64, [1, 64]))
+        with open(self.path("y.npy"), "wb") as file:
+            file.write(cli.npy_header("|i1", (elements // 64,)))
+            file.truncate(file.tell() + elements // 64)
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (700 << 20, 700 << 20))
+        done = subprocess.run([cli.PROGRAM, "run", *GOOD], cwd=self.folder, env=self.environment, preexec_fn=limit,
+                              stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(b"memory", done.stderr)
+        self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
+        self.assertFalse(os.path.exists(self.path("out")))
+
     def test_foreign_types(self):
         for descr in ("|O", "<c8", "<U4", "|S4", "<M8", "<f16", "|b1", "<i3"):
             with self.subTest(descr):
