@@ -14,15 +14,19 @@
 namespace tilewright {
 namespace {
 
-void printDevice(const Device &device) {
-  const DeviceInfo &info = device.info();
-  fmt::print("Devices\n"
-             "  cpu           {}\n"
-             "  memory        {}\n"
-             "  compiled for  {}\n"
-             "  compiler      {}\n\n",
-             printable(info.name), bytesText(static_cast<double>(info.memoryBytes)), device.target().arch,
-             compilerVersion());
+void printDevices() {
+  fmt::print("Devices\n");
+  for (const std::string &name : availableDevices()) {
+    const StatusOr<std::unique_ptr<Device>> device = openDevice(name);
+    if (!device.ok()) {
+      fmt::print("  {:<8}  not used: {}\n", name, printable(device.status().message()));
+      continue;
+    }
+    const DeviceInfo &info = (*device)->info();
+    fmt::print("  {:<8}  {}, {}, code for {}\n", name, printable(info.name),
+               bytesText(static_cast<double>(info.memoryBytes)), (*device)->target().arch);
+  }
+  fmt::print("  compiler  {}\n\n", compilerVersion());
 }
 
 void printKernels() {
@@ -54,7 +58,8 @@ Status printConfigurations(const Device &device) {
                elementName(problem.element), variantName(config.variant),
                bytesText(static_cast<double>(bytes)), config.str()});
   }
-  fmt::print("\nConfigurations of linear + cross entropy, forward and backward\n{}", table.str());
+  fmt::print("\nConfigurations of linear + cross entropy, forward and backward, on {}\n{}",
+             printable(device.info().name), table.str());
   return {};
 }
 
@@ -106,9 +111,9 @@ Status printCache() {
 }
 
 Status inspect(const Arguments &) {
-  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, openDevice("cpu"));
-  printDevice(*device);
+  printDevices();
   printKernels();
+  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, openDevice());
   TW_RETURN_IF_ERROR(printConfigurations(*device));
   printLimits();
   printEnvironment();
