@@ -1,6 +1,7 @@
 // Every kernel of the catalog compiles, for every type.
 
 #include <set>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,6 +33,29 @@ TEST(Catalog, FindsByName) {
   const StatusOr<Kernel> none = findKernel("softmax", ElementType::f32);
   EXPECT_EQ(none.status().kind(), StatusKind::user);
   EXPECT_THAT(none.status().message(), testing::HasSubstr("there is no kernel 'softmax'; choose one of "));
+}
+
+/// The lines of a kernel's static tiles that have `part` in them.
+std::vector<std::string> linesWith(const std::string &kernel, const std::string &part) {
+  const StatusOr<Kernel> found = findKernel(kernel, ElementType::bf16);
+  const StatusOr<std::string> text = emit(*found, hostTarget(), {}, Stage::lowered);
+  EXPECT_TRUE(text.ok()) << text.status().message();
+  std::vector<std::string> lines;
+  std::istringstream stream(*text);
+  for (std::string line; std::getline(stream, line);)
+    if (line.find(part) != std::string::npos) lines.push_back(line);
+  return lines;
+}
+
+// The log-softmax, the pick of the target and the sums share one sweep over the row; the gradient is a second
+// one.
+TEST(CrossEntropyRow, LoadsEachLogitOnceASweep) {
+  EXPECT_EQ(linesWith("ce_row", "tile.load_rows %arg0").size(), 1u);
+  EXPECT_EQ(linesWith("ce_row", "scf.for").size(), 1u);
+  for (const std::string &store : linesWith("ce_row", "tile.store"))
+    EXPECT_THAT(store, testing::HasSubstr(": tensor<1x1xf32>")) << "stores part of a row";
+  EXPECT_EQ(linesWith("ce_row_gradient", "tile.load_rows %arg0").size(), 2u);
+  EXPECT_EQ(linesWith("ce_row_gradient", "scf.for").size(), 2u);
 }
 
 } // namespace
