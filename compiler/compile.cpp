@@ -13,6 +13,7 @@
 #include "compiler/dialect/kernel_signature.h"
 #include "compiler/dsl/build.h"
 #include "compiler/dump.h"
+#include "compiler/nvptx/emit_ptx.h"
 #include "compiler/pipeline.h"
 
 using namespace mlir;
@@ -45,14 +46,17 @@ Status lowerTiles(Compilation &compilation) {
 }
 
 Status lowerToLlvm(Compilation &compilation, const Target &target, const CompileOptions &options) {
-  if (target.kind != TargetKind::cpu)
-    return userError("expected a target that code can be generated for, cpu, found '" + target.str() + "'");
-  return compilation.dump.runPasses(*compilation.module,
-                                    [&](OpPassManager &passes) { addCpuPasses(passes, target, options); });
+  return compilation.dump.runPasses(*compilation.module, [&](OpPassManager &passes) {
+    target.kind == TargetKind::cpu ? addCpuPasses(passes, target, options)
+                                   : addNvptxPasses(passes, target, options);
+  });
 }
 
 StatusOr<std::string> textOf(Stage stage, ModuleOp module, const Target &target,
                              const CompileOptions &options) {
+  if (target.kind == TargetKind::nvptx)
+    return nvptx::emitPtx(module, target, options.optLevel,
+                          stage == Stage::llvm ? nvptx::Output::llvmIr : nvptx::Output::ptx);
   cpu::Output output = stage == Stage::llvm ? cpu::Output::llvmIr : cpu::Output::assembly;
   return cpu::emitObject(module, target, options.optLevel, output);
 }
@@ -77,9 +81,22 @@ Artifact describeKernel(const Kernel &kernel, const Target &target, ModuleOp til
   return artifact;
 }
 
-int64_t scratchBytes(const Kernel &kernel, ModuleOp lowered) {
-  auto bytes = lowered.lookupSymbol(kernel.name)->getAttrOfType<IntegerAttr>("scratch_bytes");
-  return bytes ? bytes.getInt() : 0;
+// What a lowering noted on the kernel's function; 0 where it did not.
+int64_t noted(const Kernel &kernel, ModuleOp lowered, const char *name) {
+  auto number = lowered.lookupSymbol(kernel.name)->getAttrOfType<IntegerAttr>(name);
+  return number ? number.getInt() : 0;
+}
+
+Status generateCode(Artifact &artifact, ModuleOp lowered, const Target &target,
+                    const CompileOptions &options) {
+  if (target.kind == TargetKind::nvptx) {
+    TW_ASSIGN_OR_RETURN(artifact.assembly,
+                        nvptx::emitPtx(lowered, target, options.optLevel, nvptx::Output::ptx));
+  } else {
+    TW_ASSIGN_OR_RETURN(artifact.binary,
+                        cpu::emitObject(lowered, target, options.optLevel, cpu::Output::object));
+  }
+  return {};
 }
 
 } // namespace
@@ -90,10 +107,11 @@ StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const Com
   Artifact artifact = describeKernel(kernel, target, *compilation.module);
   TW_RETURN_IF_ERROR(lowerTiles(compilation));
   TW_RETURN_IF_ERROR(lowerToLlvm(compilation, target, options));
-  artifact.scratchBytes = scratchBytes(kernel, *compilation.module);
+  artifact.scratchBytes = noted(kernel, *compilation.module, "scratch_bytes");
+  artifact.threads = static_cast<int>(noted(kernel, *compilation.module, "threads"));
+  artifact.sharedBytes = noted(kernel, *compilation.module, "shared_bytes");
   TW_RETURN_IF_ERROR(dumpCode(compilation, target, options));
-  TW_ASSIGN_OR_RETURN(artifact.binary,
-                      cpu::emitObject(*compilation.module, target, options.optLevel, cpu::Output::object));
+  TW_RETURN_IF_ERROR(generateCode(artifact, *compilation.module, target, options));
   std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
   artifact.compileMilliseconds = elapsed.count();
   return artifact;

@@ -4,7 +4,8 @@ namespace tilewright {
 
 std::string CompileOptions::str() const {
   return "contractionStep=" + std::to_string(schedule.contractionStep) +
-         " optLevel=" + std::to_string(optLevel);
+         " stages=" + std::to_string(schedule.stages) + " warps=" + std::to_string(schedule.warps) +
+         " tf32=" + std::to_string(tf32) + " optLevel=" + std::to_string(optLevel);
 }
 
 } // namespace tilewright

@@ -14,6 +14,7 @@
 
 #include "compiler/cpu/machine.h"
 #include "compiler/cpu/passes.h"
+#include "compiler/nvptx/passes.h"
 #include "compiler/passes/passes.h"
 
 using namespace mlir;
@@ -45,6 +46,30 @@ void addCpuPasses(OpPassManager &passes, const Target &target, const CompileOpti
   passes.addPass(createCSEPass());
   passes.addPass(cpu::createExpandMath());
   passes.addPass(createConvertVectorToLLVMPass());
+  passes.addPass(createConvertSCFToCFPass());
+  passes.addPass(createConvertMathToLLVMPass());
+  passes.addPass(createArithToLLVMConversionPass());
+  passes.addPass(createConvertControlFlowToLLVMPass());
+  passes.addPass(createConvertFuncToLLVMPass());
+  passes.addPass(createReconcileUnrealizedCastsPass());
+}
+
+/// Shared memory that one CTA can have.
+static int64_t sharedLimit(const Target &target) {
+  if (target.arch == "sm_90") return 227 << 10;
+  if (target.arch == "sm_80" || target.arch == "sm_87") return 163 << 10;
+  return 99 << 10;
+}
+
+static std::unique_ptr<Pass> createLowerToThreadsFor(const Target &target, const CompileOptions &options) {
+  return nvptx::createLowerToThreads({options.schedule.warps, options.tf32, options.schedule.stages,
+                                      options.schedule.contractionStep, sharedLimit(target)});
+}
+
+void addNvptxPasses(OpPassManager &passes, const Target &target, const CompileOptions &options) {
+  passes.addPass(createLowerToThreadsFor(target, options));
+  passes.addPass(createCSEPass());
+  passes.addPass(nvptx::createExpandMathNvptx());
   passes.addPass(createConvertSCFToCFPass());
   passes.addPass(createConvertMathToLLVMPass());
   passes.addPass(createArithToLLVMConversionPass());

@@ -16,4 +16,6 @@ void addTilePasses(mlir::OpPassManager &passes);
 /// From there to the LLVM dialect.
 void addCpuPasses(mlir::OpPassManager &passes, const Target &target, const CompileOptions &options);
 
+void addNvptxPasses(mlir::OpPassManager &passes, const Target &target, const CompileOptions &options);
+
 } // namespace tilewright

@@ -7,6 +7,10 @@
 
 namespace tilewright {
 
+/// Those that LLVM knows and that have mma.sync on bf16 and cp.async. PTX for one of them runs on all later
+/// chips.
+constexpr const char *kNvidiaArchs[] = {"sm_80", "sm_86", "sm_87", "sm_89", "sm_90"};
+
 std::string Target::str() const {
   std::string text = (kind == TargetKind::cpu ? "cpu " : "nvptx ") + arch;
   return features.empty() ? text : text + " " + features;
@@ -25,7 +29,12 @@ Target hostTarget() {
 
 StatusOr<Target> parseTarget(const std::string &name) {
   if (name == "cpu") return hostTarget();
-  return userError("target '" + name + "' is not known; choices: cpu");
+  std::string choices = "cpu";
+  for (const char *arch : kNvidiaArchs) {
+    if (name == arch) return Target{TargetKind::nvptx, name, ""};
+    choices += std::string(", ") + arch;
+  }
+  return userError("target '" + name + "' is not known; choices: " + choices);
 }
 
 } // namespace tilewright

@@ -21,7 +21,7 @@ struct Target {
 /// The processor this process runs on, with every feature it has.
 Target hostTarget();
 
-/// "cpu" is the host; a user error lists the targets there are.
+/// "cpu" is the host, "sm_80" and the like an NVIDIA GPU; a user error lists the targets there are.
 StatusOr<Target> parseTarget(const std::string &name);
 
 } // namespace tilewright

@@ -13,7 +13,7 @@ ElementType exponentialsOf(ElementType element) {
   return element == ElementType::bf16 ? ElementType::bf16 : ElementType::f32;
 }
 
-const lce::Block kBlock{192, 256};
+const lce::Block kBlock{128, 128};
 const UpstreamSpec kMean{Upstream::one, true};
 
 Kernel lceForward(ElementType element) { return lce::forward({element, exponentialsOf(element), kBlock}); }

@@ -5,6 +5,7 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -15,16 +16,19 @@
 
 #include "compiler/cpu/passes.h"
 #include "compiler/dialect/tile_ops.h"
+#include "compiler/nvptx/passes.h"
 #include "compiler/passes/passes.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry dialects;
   dialects.insert<tilewright::tile::TileDialect, mlir::arith::ArithDialect, mlir::cf::ControlFlowDialect,
-                  mlir::func::FuncDialect, mlir::LLVM::LLVMDialect, mlir::math::MathDialect,
-                  mlir::scf::SCFDialect, mlir::tensor::TensorDialect, mlir::vector::VectorDialect>();
+                  mlir::func::FuncDialect, mlir::LLVM::LLVMDialect, mlir::NVVM::NVVMDialect,
+                  mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect,
+                  mlir::vector::VectorDialect>();
   mlir::registerTransformsPasses();
   mlir::registerConversionPasses();
   tilewright::registerTilePasses();
   tilewright::cpu::registerCpuPasses();
+  tilewright::nvptx::registerNvptxPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Tilewright's passes\n", dialects));
 }

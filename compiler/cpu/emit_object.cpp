@@ -1,5 +1,6 @@
 #include "compiler/cpu/emit_object.h"
 
+#include "compiler/optimise.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -7,7 +8,6 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
@@ -30,25 +30,6 @@ static StatusOr<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Ta
       triple, target.arch, target.features, llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt, level));
   if (!machine) return compileError("LLVM cannot generate code for processor '" + target.arch + "'");
   return machine;
-}
-
-static void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
-  static const llvm::OptimizationLevel levels[] = {llvm::OptimizationLevel::O0, llvm::OptimizationLevel::O1,
-                                                   llvm::OptimizationLevel::O2, llvm::OptimizationLevel::O3};
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager callGraph;
-  llvm::ModuleAnalysisManager modules;
-  // Kernels come vectorised and unrolled as they should be.
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopUnrolling = false;
-  llvm::PassBuilder passes(&machine, tuning);
-  passes.registerModuleAnalyses(modules);
-  passes.registerCGSCCAnalyses(callGraph);
-  passes.registerFunctionAnalyses(functions);
-  passes.registerLoopAnalyses(loops);
-  passes.crossRegisterProxies(loops, functions, callGraph, modules);
-  if (optLevel > 0) passes.buildPerModuleDefaultPipeline(levels[optLevel]).run(module, modules);
 }
 
 StatusOr<std::string> emitObject(mlir::ModuleOp module, const Target &target, int optLevel, Output output) {

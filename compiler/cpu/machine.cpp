@@ -10,7 +10,7 @@ Machine machineFor(const Target &target, int64_t contractionStep) {
   };
   Machine machine;
   // The contracted axis is packed in whole vectors of pairs.
-  machine.contractionStep = std::max<int64_t>(64, contractionStep / 64 * 64);
+  if (contractionStep > 0) machine.contractionStep = std::max<int64_t>(64, contractionStep / 64 * 64);
   if (has("+avx512f") && has("+avx512bw") && has("+avx512vl")) {
     machine.lanes = 16;
     machine.registers = 32;

@@ -19,6 +19,7 @@ struct Machine {
   int microColumns() const { return 2 * lanes; }
 };
 
+/// A contraction step of 0 is the lowering's own choice.
 Machine machineFor(const Target &target, int64_t contractionStep);
 
 } // namespace tilewright::cpu

@@ -78,11 +78,15 @@ TEST(Compile, AMistakeInTheKernelIsACompileError) {
   }
 }
 
-TEST(Compile, ATargetWithoutALoweringIsAUserError) {
-  Target gpu{TargetKind::nvptx, "sm_90a", ""};
-  auto artifact = compile(scaled(), gpu, {});
-  EXPECT_EQ(artifact.status().kind(), StatusKind::user);
-  EXPECT_THAT(artifact.status().message(), HasSubstr("nvptx sm_90a"));
+TEST(Compile, GpusGetPtx) {
+  auto artifact = compile(scaled(), *parseTarget("sm_80"), {});
+  ASSERT_TRUE(artifact.ok()) << artifact.status().message();
+  EXPECT_THAT(artifact->assembly, HasSubstr(".target sm_80"));
+  EXPECT_THAT(artifact->assembly, HasSubstr(".visible .entry scaled("));
+  EXPECT_THAT(artifact->assembly, HasSubstr(".maxntid " + std::to_string(artifact->threads) + ", 1, 1"));
+  EXPECT_GT(artifact->threads, 0);
+  EXPECT_EQ(artifact->scratchBytes, 0);
+  EXPECT_TRUE(artifact->binary.empty());
 }
 
 TEST(Compile, SideBySide) {

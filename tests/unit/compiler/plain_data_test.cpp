@@ -37,15 +37,26 @@ TEST(Target, UnknownNameListsTheChoices) {
   auto target = parseTarget("tpu");
   ASSERT_FALSE(target.ok());
   EXPECT_EQ(target.status().kind(), StatusKind::user);
-  EXPECT_THAT(target.status().message(), HasSubstr("'tpu' is not known; choices: cpu"));
+  EXPECT_THAT(target.status().message(), HasSubstr("'tpu' is not known; choices: cpu, sm_80"));
+}
+
+TEST(Target, GpusAreNamedByArchitecture) {
+  auto target = parseTarget("sm_90");
+  ASSERT_TRUE(target.ok());
+  EXPECT_EQ(target->str(), "nvptx sm_90");
+  EXPECT_FALSE(parseTarget("sm_75").ok()); // no bf16
 }
 
 TEST(CompileOptions, EveryFieldShowsInTheText) {
-  CompileOptions base, step, level;
+  const CompileOptions base;
+  CompileOptions step, stages, warps, tf32, level;
   step.schedule.contractionStep = 64;
+  stages.schedule.stages = 3;
+  warps.schedule.warps = 8;
+  tf32.tf32 = true;
   level.optLevel = 3;
-  EXPECT_NE(base.str(), step.str());
-  EXPECT_NE(base.str(), level.str());
+  for (const CompileOptions &other : {step, stages, warps, tf32, level})
+    EXPECT_NE(base.str(), other.str());
 }
 
 } // namespace

@@ -1,0 +1,297 @@
+#include "compiler/nvptx/assign_layouts.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace tilewright::nvptx {
+
+using namespace mlir;
+using layout::AxisMap;
+
+Multiply multiplyFor(Type left, Type right, const LoweringOptions &options) {
+  if (left == right && (left.isBF16() || left.isF16())) return Multiply::mma16;
+  return options.tf32 && left.isF32() && right.isF32() ? Multiply::tf32 : Multiply::fma;
+}
+
+namespace {
+
+constexpr int64_t kAccessBytes = 16;
+constexpr int kMaxThreadBits = 10;
+
+int ceilLog2(int64_t x) { return static_cast<int>(llvm::Log2_64_Ceil(std::max<int64_t>(x, 1))); }
+
+/// An axis of a group of tiles that share its map.
+struct AxisClass {
+  int axis = 0;
+  int64_t extent = 1;
+  int64_t elementBytes = 8; ///< of the narrowest element that is loaded or stored along it
+  AxisMap *map = nullptr;
+};
+
+/// A product's result, or the tile whose rows and columns share the threads.
+struct Product {
+  Operation *op;
+  Multiply multiply;
+  int64_t rows, columns;
+};
+
+bool isTileValue(Value value) { return isa<RankedTensorType>(value.getType()); }
+
+} // namespace
+
+class LayoutAssigner {
+public:
+  LayoutAssigner(Layouts &result, func::FuncOp kernel, const LoweringOptions &options)
+      : result(result), kernel(kernel), options(options) {}
+
+  void run() {
+    kernel.walk([&](Operation *op) { join(op); });
+    collectClasses();
+    chooseThreads();
+    for (const Product &product : products)
+      assignProduct(product);
+    assignRows();
+    assignColumns();
+    for (Value tile : tiles)
+      result.layouts_[tile] = {mapOf(tile, 0), mapOf(tile, 1)};
+  }
+
+private:
+  // ---- classes: a union of (tile, axis) ----
+
+  int node(Value tile, int axis) {
+    auto [found, isNew] = nodes.try_emplace(tile, int(parents.size()));
+    if (isNew) {
+      tiles.push_back(tile);
+      for (int i = 0; i < 2; ++i)
+        parents.push_back(parents.size());
+    }
+    return found->second + axis;
+  }
+  int root(int n) {
+    while (parents[n] != n)
+      n = parents[n] = parents[parents[n]];
+    return n;
+  }
+  void unite(Value a, Value b, int axis) {
+    int first = node(a, axis), second = node(b, axis);
+    if (tile::tileType(a).getDimSize(axis) == tile::tileType(b).getDimSize(axis))
+      parents[root(first)] = root(second);
+  }
+  void uniteBoth(Value a, Value b) {
+    unite(a, b, 0);
+    unite(a, b, 1);
+  }
+
+  void join(Operation *op) {
+    for (Value value : op->getOperands())
+      if (isTileValue(value)) node(value, 0);
+    for (Value value : op->getResults())
+      if (isTileValue(value)) node(value, 0);
+    if (auto loop = dyn_cast<scf::ForOp>(op)) return joinLoop(loop);
+    if (isa<tile::TransposeOp>(op)) return;
+    if (isa<tile::ContractOp, tile::DotOp>(op)) return addProduct(op);
+    if (auto load = dyn_cast<tile::LoadRowsOp>(op)) return unite(load.getRows(), load.getResult(), 0);
+    if (auto load = dyn_cast<tile::LoadElementsOp>(op)) return unite(load.getColumns(), load.getResult(), 0);
+    if (auto store = dyn_cast<tile::StoreRowsOp>(op)) return unite(store.getRows(), store.getValue(), 0);
+    if (auto reduce = dyn_cast<tile::ReduceOp>(op))
+      return unite(reduce.getValue(), reduce.getResult(), reduce.getAxis() == 1 ? 0 : 1);
+    // A broadcast, or element by element: axes of one extent are one.
+    for (Value operand : op->getOperands())
+      for (Value value : op->getResults())
+        if (isTileValue(operand) && isTileValue(value)) uniteBoth(operand, value);
+  }
+
+  void joinLoop(scf::ForOp loop) {
+    auto yielded = loop.getBody()->getTerminator()->getOperands();
+    for (auto [argument, init, next, last] :
+         llvm::zip(loop.getRegionIterArgs(), loop.getInitArgs(), yielded, loop.getResults()))
+      if (isTileValue(init))
+        for (Value value : {Value(init), Value(next), Value(last)})
+          uniteBoth(argument, value);
+  }
+
+  void addProduct(Operation *op) {
+    Type left, right;
+    if (auto contract = dyn_cast<tile::ContractOp>(op)) {
+      left = cast<tile::ViewType>(contract.getA().getType()).getElement();
+      right = cast<tile::ViewType>(contract.getB().getType()).getElement();
+    } else {
+      left = right = Float32Type::get(op->getContext()); // tiles are staged as fp32
+    }
+    auto type = tile::tileType(op->getResult(0));
+    products.push_back({op, multiplyFor(left, right, options), type.getDimSize(0), type.getDimSize(1)});
+  }
+
+  void collectClasses() {
+    for (Value tile : tiles)
+      for (int axis : {0, 1}) {
+        AxisClass &c = classOf(tile, axis);
+        c.axis = axis;
+        c.extent = tile::tileType(tile).getDimSize(axis);
+        Operation *op = tile.getDefiningOp();
+        bool isMoved = isa_and_nonnull<tile::LoadOp, tile::LoadRowsOp>(op) ||
+                       llvm::any_of(tile.getUsers(), [](Operation *user) {
+                         return isa<tile::StoreOp, tile::StoreRowsOp, tile::ReduceAddOp>(user);
+                       });
+        if (!isMoved) continue;
+        int64_t bytes = std::max<int64_t>(1, tile::tileType(tile).getElementTypeBitWidth() / 8);
+        c.elementBytes = std::min(c.elementBytes, bytes);
+      }
+  }
+  AxisClass &classOf(Value tile, int axis) { return classes[root(node(tile, axis))]; }
+
+  // ---- threads ----
+
+  void chooseThreads() {
+    int bits = 5;
+    for (const Product &product : products) {
+      // 128 accumulators a thread where they are mma's, 64 where operands must be reloaded for each of them.
+      int64_t accumulators = product.multiply == Multiply::fma ? 64 : 128;
+      int64_t elements = llvm::alignTo(product.rows, 16) * llvm::alignTo(product.columns, 16);
+      // A third more than that is better held by the same threads than halved.
+      int wanted = ceilLog2(llvm::divideCeil(2 * elements, 3 * accumulators));
+      bits = std::max(bits, std::clamp(wanted, 7, 8));
+      if (elements >> bits > 192) bits = std::max(bits, 9);
+    }
+    if (products.empty())
+      for (Value tile : tiles) {
+        auto type = tile::tileType(tile);
+        int64_t perThread = kAccessBytes / std::min<int64_t>(4, classOf(tile, 1).elementBytes);
+        int wanted = ceilLog2(llvm::divideCeil(type.getNumElements(), perThread));
+        bits = std::max(bits, std::min(wanted, 8));
+      }
+    if (options.warps > 0) bits = 5 + ceilLog2(options.warps);
+    result.threadBits_ = std::min(bits, kMaxThreadBits);
+  }
+
+  // ---- maps ----
+
+  const AxisMap *mapOf(Value tile, int axis) {
+    return tile::tileType(tile).getDimSize(axis) == 1 ? &result.single_ : classOf(tile, axis).map;
+  }
+
+  AxisMap *keep(AxisMap map) {
+    result.maps_.push_back(std::make_unique<AxisMap>(std::move(map)));
+    return result.maps_.back().get();
+  }
+
+  /// Bits of the thread's number, lowest first, without those of `taken`.
+  std::vector<int> freeBits(int64_t taken) const {
+    std::vector<int> bits;
+    for (int bit = 0; bit < result.threadBits_; ++bit)
+      if (!(taken >> bit & 1)) bits.push_back(bit);
+    return bits;
+  }
+
+  void assignProduct(const Product &product) {
+    auto [rows, columns] = product.multiply == Multiply::fma ? registerTile(product) : accumulators(product);
+    TileLayout layout{shared(0, std::move(rows), product.op), shared(1, std::move(columns), product.op)};
+    result.products_[product.op] = layout;
+  }
+
+  /// The map of the class, if it has the same one or none yet.
+  const AxisMap *shared(int axis, AxisMap map, Operation *product) {
+    AxisClass &c = classOf(product->getResult(0), axis);
+    if (c.map && *c.map == map) return c.map;
+    AxisMap *kept = keep(std::move(map));
+    if (!c.map && c.extent > 1) c.map = kept;
+    return kept;
+  }
+
+  /// The grid of warps whose operands are smallest.
+  std::pair<AxisMap, AxisMap> accumulators(const Product &product) const {
+    std::vector<int> warpBits = freeBits(31), best;
+    int64_t bestCost = INT64_MAX;
+    int bestRows = 0, total = int(warpBits.size());
+    for (int rowBits = 0; rowBits <= total; ++rowBits) {
+      int64_t rows = layout::warpStretch(product.rows, rowBits);
+      int64_t columns = layout::warpStretch(product.columns, total - rowBits);
+      int64_t cost = rows * columns * 1024 + rows + columns;
+      if (cost < bestCost) bestCost = cost, bestRows = rowBits;
+    }
+    auto middle = warpBits.begin() + (total - bestRows);
+    return {layout::accumulatorRows(product.rows, {middle, warpBits.end()}),
+            layout::accumulatorColumns(product.columns, {warpBits.begin(), middle})};
+  }
+
+  /// About as many rows as columns for each thread, in runs of four.
+  std::pair<AxisMap, AxisMap> registerTile(const Product &product) const {
+    constexpr int64_t run = 4;
+    int total = result.threadBits_, most = ceilLog2(llvm::divideCeil(product.columns, run));
+    int rowMost = ceilLog2(llvm::divideCeil(product.rows, run));
+    int columnBits = std::clamp(ceilLog2(product.columns) - 3,
+                                std::min(most, total - std::min(rowMost, total)), std::min(most, total));
+    std::vector<int> bits = freeBits(0);
+    int rowBits = std::min(total - columnBits, rowMost);
+    std::vector<int> low(bits.begin(), bits.begin() + columnBits);
+    std::vector<int> high(bits.begin() + columnBits, bits.begin() + columnBits + rowBits);
+    return {layout::blockedMap(product.rows, high, run), layout::blockedMap(product.columns, low, run)};
+  }
+
+  /// The longest run of columns that one access can move.
+  static int64_t runOf(const AxisClass &columns) {
+    int64_t run = kAccessBytes / std::min<int64_t>(4, columns.elementBytes);
+    while (run > columns.extent)
+      run /= 2;
+    return run;
+  }
+
+  void assignRows() {
+    for (Value tile : tiles) {
+      AxisClass &rows = classOf(tile, 0);
+      if (rows.extent == 1 || rows.map) continue;
+      // Columns come first: the threads along a row read adjacent memory and share the row's sums.
+      int columnBits = 0;
+      int64_t taken = 0;
+      for (Value other : tiles) {
+        AxisClass &columns = classOf(other, 1);
+        if (&classOf(other, 0) != &rows || columns.extent == 1) continue;
+        columnBits = std::max(columnBits, ceilLog2(llvm::divideCeil(columns.extent, runOf(columns))));
+        if (columns.map) taken |= columns.map->threadMask();
+      }
+      std::vector<int> bits = freeBits(taken);
+      int wanted = ceilLog2(rows.extent);
+      int left = taken ? int(bits.size()) : std::max(0, result.threadBits_ - columnBits);
+      int count = std::min({wanted, left, int(bits.size())});
+      rows.map = keep(layout::blockedMap(rows.extent, {bits.end() - count, bits.end()}, 1));
+    }
+  }
+
+  void assignColumns() {
+    for (Value tile : tiles) {
+      AxisClass &columns = classOf(tile, 1);
+      if (columns.extent == 1 || columns.map) continue;
+      int64_t taken = 0;
+      for (Value other : tiles)
+        if (&classOf(other, 1) == &columns && tile::tileType(other).getDimSize(0) > 1)
+          taken |= classOf(other, 0).map->threadMask();
+      std::vector<int> bits = freeBits(taken);
+      int64_t run = runOf(columns);
+      int count = std::min(ceilLog2(llvm::divideCeil(columns.extent, run)), int(bits.size()));
+      columns.map = keep(layout::blockedMap(columns.extent, {bits.begin(), bits.begin() + count}, run));
+    }
+  }
+
+  Layouts &result;
+  func::FuncOp kernel;
+  const LoweringOptions &options;
+  SmallVector<Value> tiles;
+  DenseMap<Value, int> nodes;
+  std::vector<int> parents;
+  DenseMap<int, AxisClass> classes;
+  SmallVector<Product> products;
+};
+
+Layouts::Layouts(func::FuncOp kernel, const LoweringOptions &options) {
+  LayoutAssigner(*this, kernel, options).run();
+}
+
+TileLayout Layouts::ofProduct(Operation *product) const { return products_.find(product)->second; }
+
+TileLayout Layouts::of(Value tile) const { return layouts_.find(tile)->second; }
+
+} // namespace tilewright::nvptx

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <memory>
+
+#include "compiler/dialect/tile_ops.h"
+#include "compiler/layout/axis_map.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace tilewright::nvptx {
+
+/// What multiplies the operands of a product.
+enum class Multiply {
+  mma16, ///< mma.sync m16n8k16 on bf16 or f16
+  tf32,  ///< mma.sync m16n8k8 on fp32 operands rounded to TF32
+  fma,   ///< fp32 multiply-adds
+};
+
+/// What is known before a kernel is lowered.
+struct LoweringOptions {
+  int warps = 0;                  ///< 0: chosen by the kernel's tiles
+  bool tf32 = false;              ///< fp32 operands may be rounded to TF32
+  int stages = 0;                 ///< of the copy pipeline; 0: as many as fit
+  int64_t step = 0;               ///< elements of the contracted axis in a stage; 0: chosen
+  int64_t sharedLimit = 99 << 10; ///< bytes of shared memory that a CTA can have
+};
+
+Multiply multiplyFor(mlir::Type left, mlir::Type right, const LoweringOptions &options);
+
+/// Who holds which elements of a tile: see AxisMap.
+struct TileLayout {
+  const layout::AxisMap *rows = nullptr, *columns = nullptr;
+  int64_t registers() const { return rows->registers() * columns->registers(); }
+  int64_t threadMask() const { return rows->threadMask() | columns->threadMask(); }
+};
+inline bool operator==(const TileLayout &a, const TileLayout &b) {
+  return a.rows == b.rows && a.columns == b.columns;
+}
+
+/// The layout of every tile of a kernel.
+///
+/// Axes of tiles that meet element by element are one *axis class* and have one map, so a tile never has to
+/// change its layout but where its axes change places. A class that a product makes has the map of the
+/// product's accumulators; other columns are dealt out in runs as long as the widest access, rows to the
+/// threads that are left.
+class Layouts {
+public:
+  Layouts(mlir::func::FuncOp kernel, const LoweringOptions &options);
+  int threads() const { return 1 << threadBits_; }
+  TileLayout of(mlir::Value tile) const;
+  /// Of a product's accumulators. Its result has another layout when it has one row or column, or when
+  /// another product gave it one.
+  TileLayout ofProduct(mlir::Operation *product) const;
+
+private:
+  friend class LayoutAssigner;
+  int threadBits_ = 5;
+  layout::AxisMap single_; ///< of an axis of one position
+  std::vector<std::unique_ptr<layout::AxisMap>> maps_;
+  llvm::DenseMap<mlir::Value, TileLayout> layouts_;
+  llvm::DenseMap<mlir::Operation *, TileLayout> products_;
+};
+
+} // namespace tilewright::nvptx

@@ -1,0 +1,107 @@
+#include "compiler/nvptx/emit_ptx.h"
+
+#include "compiler/optimise.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+
+extern "C" {
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+namespace tilewright::nvptx {
+
+constexpr const char *kTriple = "nvptx64-nvidia-cuda";
+
+static StatusOr<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Target &target, int optLevel) {
+  static const bool initialised = [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    return true;
+  }();
+  (void)initialised;
+  std::string error;
+  const llvm::Target *found = llvm::TargetRegistry::lookupTarget(kTriple, error);
+  if (!found) return compileError(std::string("LLVM has no code generator for ") + kTriple + ": " + error);
+  auto level = llvm::CodeGenOpt::getLevel(optLevel).value_or(llvm::CodeGenOptLevel::Default);
+  std::unique_ptr<llvm::TargetMachine> machine(found->createTargetMachine(
+      kTriple, target.arch, target.features, llvm::TargetOptions(), std::nullopt, std::nullopt, level));
+  if (!machine) return compileError("LLVM cannot generate code for '" + target.arch + "'");
+  return machine;
+}
+
+/// Some of it is for whole warps (ldmatrix, mma.sync), which MLIR cannot say: no call may be made to depend
+/// on more conditions than it does.
+static void makeInlinePtxConvergent(llvm::Module &module) {
+  for (llvm::Function &function : module)
+    for (llvm::BasicBlock &block : function)
+      for (llvm::Instruction &instruction : block)
+        if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction); call && call->isInlineAsm())
+          call->setConvergent();
+}
+
+/// A kernel's function says how many threads run it: what ptxas may give each of them follows from that.
+static void declareKernels(mlir::ModuleOp module, llvm::Module &code) {
+  llvm::LLVMContext &context = code.getContext();
+  llvm::Type *i32 = llvm::Type::getInt32Ty(context);
+  for (auto function : module.getOps<mlir::LLVM::LLVMFuncOp>()) {
+    auto threads = function->getAttrOfType<mlir::IntegerAttr>("threads");
+    if (!threads) continue;
+    llvm::Function *kernel = code.getFunction(function.getName());
+    kernel->setCallingConv(llvm::CallingConv::PTX_Kernel);
+    auto annotate = [&](const char *name, int64_t value) {
+      llvm::Metadata *fields[] = {llvm::ConstantAsMetadata::get(kernel), llvm::MDString::get(context, name),
+                                  llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(i32, value))};
+      code.getOrInsertNamedMetadata("nvvm.annotations")->addOperand(llvm::MDNode::get(context, fields));
+    };
+    annotate("kernel", 1);
+    annotate("maxntidx", threads.getInt());
+    annotate("maxntidy", 1);
+    annotate("maxntidz", 1);
+  }
+}
+
+StatusOr<std::string> emitPtx(mlir::ModuleOp module, const Target &target, int optLevel, Output output) {
+  mlir::registerBuiltinDialectTranslation(*module.getContext());
+  mlir::registerLLVMDialectTranslation(*module.getContext());
+  mlir::registerNVVMDialectTranslation(*module.getContext());
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code = mlir::translateModuleToLLVMIR(module, context);
+  if (!code) return compileError("the kernel could not be translated to LLVM IR");
+  TW_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, makeTargetMachine(target, optLevel));
+  code->setDataLayout(machine->createDataLayout());
+  code->setTargetTriple(kTriple);
+  declareKernels(module, *code);
+  makeInlinePtxConvergent(*code);
+  optimise(*code, *machine, optLevel);
+
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream(text);
+  if (output == Output::llvmIr) {
+    code->print(stream, nullptr);
+    return std::string(text);
+  }
+  llvm::legacy::PassManager codegen;
+  if (machine->addPassesToEmitFile(codegen, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
+    return compileError("LLVM's code generator for '" + target.arch + "' cannot write PTX");
+  codegen.run(*code);
+  return std::string(text);
+}
+
+} // namespace tilewright::nvptx

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "compiler/nvptx/function_lowering.h"
+
+namespace tilewright::nvptx {
+
+/// A reduction in progress: what one thread's registers of each row (or column) come to.
+class RegisterSums {
+public:
+  RegisterSums(FunctionLowering &lowering, tile::ReduceOp op);
+
+  void add(int64_t row, int64_t column, Value element);
+  Value combine(Value a, Value b);
+
+  Value neutral();
+  bool sumsRows() const { return along == 1; }
+  Value operand() { return op.getValue(); }
+  Value result() { return op.getResult(); }
+  SmallVector<Value> &values() { return sums; }
+  /// The axis that is reduced, and the one that is kept.
+  const layout::AxisMap &reduced() const { return along == 1 ? *layout.columns : *layout.rows; }
+  const layout::AxisMap &kept() const { return along == 1 ? *layout.rows : *layout.columns; }
+
+private:
+  FunctionLowering &lowering;
+  Emitter &e;
+  tile::ReduceOp op;
+  int64_t along;
+  TileLayout layout;
+  SmallVector<Value> sums;
+};
+
+/// The registers' sums of one tile's reductions to those of whole rows (or columns), the same in every thread
+/// that holds the row: by shuffles within a warp, through shared memory between warps.
+void combineAcrossThreads(FunctionLowering &lowering, llvm::MutableArrayRef<RegisterSums> sums);
+
+/// A tile's registers in another layout, through shared memory; `transposed`: rows become columns. Either
+/// layout may have replicas and padding.
+SmallVector<Value> redistribute(FunctionLowering &lowering, ValueRange values, TileLayout from, TileLayout to,
+                                bool transposed);
+
+} // namespace tilewright::nvptx

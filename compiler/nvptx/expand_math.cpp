@@ -1,0 +1,81 @@
+#include "compiler/nvptx/passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace tilewright::nvptx {
+
+#define GEN_PASS_DEF_EXPANDMATHNVPTX
+#include "compiler/nvptx/passes.h.inc"
+
+using namespace mlir;
+
+namespace {
+
+/// Before the polynomials of the same functions.
+constexpr int kBenefit = 2;
+
+Value constant(ImplicitLocOpBuilder &b, float value) {
+  return b.create<arith::ConstantFloatOp>(APFloat(value), b.getF32Type());
+}
+
+struct ExpandExp : OpRewritePattern<math::ExpOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  /// log2 e is taken to 48 bits, for the error of x·log2 e would be multiplied by x. The correction is left
+  /// out where 2^y is 0 or ∞ and it might be NaN.
+  LogicalResult matchAndRewrite(math::ExpOp op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32()) return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Value x = op.getOperand();
+    Value log2e = constant(b, 1.44269502e+00f), log2eRest = constant(b, 1.92596303e-08f);
+    Value y = b.create<arith::MulFOp>(x, log2e);
+    Value rest = b.create<math::FmaOp>(x, log2e, b.create<arith::NegFOp>(y));
+    rest = b.create<math::FmaOp>(x, log2eRest, rest);
+    Value correction = b.create<arith::MulFOp>(rest, constant(b, 0.693147182f));
+    Value isOrdinary =
+        b.create<arith::CmpFOp>(arith::CmpFPredicate::OLT, b.create<math::AbsFOp>(y), constant(b, 128));
+    correction = b.create<arith::SelectOp>(isOrdinary, correction, constant(b, 0));
+    Value power =
+        b.create<LLVM::CallIntrinsicOp>(b.getF32Type(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"), y)
+            .getResult(0);
+    rewriter.replaceOpWithNewOp<math::FmaOp>(op, power, correction, power);
+    return success();
+  }
+};
+
+struct ExpandRsqrt : OpRewritePattern<math::RsqrtOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(math::RsqrtOp op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32()) return failure();
+    rewriter.replaceOpWithNewOp<LLVM::CallIntrinsicOp>(
+        op, op.getType(), rewriter.getStringAttr("llvm.nvvm.rsqrt.approx.f"), op.getOperand());
+    return success();
+  }
+};
+
+struct ExpandMathNvptxPass : impl::ExpandMathNvptxBase<ExpandMathNvptxPass> {
+  void runOnOperation() override {
+    SmallVector<Operation *> functions;
+    getOperation().walk([&](Operation *op) {
+      if (isa<math::MathDialect>(op->getDialect()) && !isa<math::FmaOp, math::AbsFOp, math::SqrtOp>(op))
+        functions.push_back(op);
+    });
+    RewritePatternSet patterns(&getContext());
+    patterns.add<ExpandExp, ExpandRsqrt>(&getContext(), kBenefit);
+    populateMathPolynomialApproximationPatterns(patterns);
+    GreedyRewriteConfig config;
+    config.strictMode = GreedyRewriteStrictness::ExistingAndNewOps;
+    if (failed(applyOpPatternsAndFold(functions, std::move(patterns), config))) signalPassFailure();
+  }
+};
+
+} // namespace
+
+} // namespace tilewright::nvptx

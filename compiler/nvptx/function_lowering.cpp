@@ -1,0 +1,341 @@
+#include "compiler/nvptx/function_lowering.h"
+
+#include "compiler/nvptx/exchange.h"
+#include "compiler/nvptx/memory_access.h"
+#include "compiler/nvptx/product.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+namespace tilewright::nvptx {
+
+using namespace mlir;
+using layout::AxisMap;
+
+bool isTile(Value value) { return isa<RankedTensorType>(value.getType()); }
+bool isLoad(Operation *op) { return isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadElementsOp>(op); }
+bool isStore(Operation *op) { return isa<tile::StoreOp, tile::StoreRowsOp, tile::ReduceAddOp>(op); }
+Value viewOf(Operation *access) { return access->getOperand(isLoad(access) ? 0 : 1); }
+
+bool isElementwise(Operation *op) {
+  if (isa<tile::SplatOp, tile::IotaOp, tile::BroadcastOp>(op)) return true;
+  StringRef dialect = op->getDialect()->getNamespace();
+  return (dialect == "arith" || dialect == "math") && op->getNumResults() == 1 && isTile(op->getResult(0));
+}
+
+static Value rootOf(Value view) {
+  while (auto narrow = view.getDefiningOp<tile::NarrowOp>())
+    view = narrow.getView();
+  return view;
+}
+
+FunctionLowering::FunctionLowering(func::FuncOp kernel, const LoweringOptions &options)
+    : kernel(kernel), options_(options), layouts_(kernel, options), builder(kernel),
+      e(kernel.getLoc(), builder) {
+  kernel.walk([&](Operation *op) {
+    if (isStore(op)) writtenRoots.insert(rootOf(viewOf(op)).getAsOpaquePointer());
+    hasProducts |= isa<tile::ContractOp, tile::DotOp>(op);
+  });
+}
+
+LogicalResult FunctionLowering::run() {
+  SmallVector<Type> types;
+  for (BlockArgument argument : kernel.getArguments()) {
+    auto view = dyn_cast<tile::ViewType>(argument.getType());
+    int64_t words = !view ? 1 : view.getRank() == 2 ? 4 : 2;
+    types.append(words, argument.getType().isF32() ? e.b.getF32Type() : Type(e.b.getI64Type()));
+  }
+  lowered = e.b.create<func::FuncOp>(kernel.getName(), FunctionType::get(kernel.getContext(), types, {}));
+  e.b.setInsertionPointToStart(lowered.addEntryBlock());
+  bindParameters();
+  if (failed(lowerBlock(kernel.getBody().front()))) return failure();
+  flush();
+  e.b.create<func::ReturnOp>();
+  lowered->setAttr("threads", e.b.getI64IntegerAttr(layouts_.threads()));
+  lowered->setAttr("shared_bytes", e.b.getI64IntegerAttr(sharedBytes));
+  LogicalResult fits = checkShared();
+  kernel.erase();
+  return fits;
+}
+
+LogicalResult FunctionLowering::checkShared() {
+  if (sharedBytes <= options_.sharedLimit) return success();
+  return kernel.emitError("needs ") << sharedBytes << " bytes of shared memory, more than the "
+                                    << options_.sharedLimit << " of the target: use smaller blocks";
+}
+
+void FunctionLowering::bindParameters() {
+  e.threadId = e.b.create<NVVM::ThreadIdXOp>(e.b.getI32Type());
+  auto memory = LLVM::LLVMPointerType::get(kernel.getContext(), 3);
+  Value base = e.b.create<LLVM::AddressOfOp>(memory, "shared_memory");
+  sharedBase = e.b.create<LLVM::PtrToIntOp>(e.b.getI32Type(), base);
+  unsigned next = 0;
+  auto word = [&] { return e.num(lowered.getArgument(next++)); };
+  for (BlockArgument argument : kernel.getArguments()) {
+    if (auto type = dyn_cast<tile::ViewType>(argument.getType())) {
+      MemoryView view{argument, word(), {}, {nullptr, {}}, type.getElement()};
+      for (int64_t axis = 0; axis < type.getRank(); ++axis)
+        view.sizes.push_back(word());
+      if (type.getRank() == 2) view.rowStride = word();
+      views.try_emplace(argument, view);
+    } else {
+      Num value = word();
+      scalars.map(argument, argument.getType().isF32() ? value.value : e.toIndex(value));
+    }
+  }
+}
+
+Num FunctionLowering::scalar(Value index) { return e.fromIndex(scalars.lookupOrDefault(index)); }
+
+Num FunctionLowering::threadPosition(const AxisMap &map) {
+  Value &known = threadPositions[&map];
+  if (known) return e.num(known);
+  OpBuilder::InsertionGuard guard(e.b);
+  e.b.setInsertionPointAfterValue(sharedBase);
+  Num position = e.i32(0);
+  for (size_t i = 0; i < map.bits.size();) { // bits in a row that move by powers of two are one field
+    size_t end = i + 1;
+    while (end < map.bits.size() && map.bits[end].bit == map.bits[i].bit + int(end - i) &&
+           map.bits[end].stride == map.bits[i].stride << (end - i))
+      ++end;
+    Num field = (e.thread() >> map.bits[i].bit) & ((int64_t(1) << (end - i)) - 1);
+    position = position + field * map.bits[i].stride;
+    i = end;
+  }
+  known = position.value;
+  return position;
+}
+
+Num FunctionLowering::position(const AxisMap &map, int64_t reg) {
+  return threadPosition(map) + map.offsets[reg];
+}
+
+Num FunctionLowering::sharedMemory(int64_t bytes) {
+  barrier();
+  sharedBytes = std::max(sharedBytes, bytes);
+  return e.num(sharedBase);
+}
+
+void FunctionLowering::barrier() {
+  e.barrier();
+  accesses.clear();
+}
+
+// ---- control ----
+
+LogicalResult FunctionLowering::lowerBlock(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    if (isElementwise(&op)) continue;
+    if (isa<tile::ReduceOp>(op) || isStore(&op))
+      pending.push_back(&op);
+    else if (isLoad(&op))
+      lowerLoad(&op);
+    else if (failed(lowerOp(op)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerOp(Operation &op) {
+  bool hasTiles = llvm::any_of(op.getOperands(), isTile) || llvm::any_of(op.getResults(), isTile);
+  if (!hasTiles && op.getNumRegions() == 0) return lowerScalar(op);
+  flush();
+  if (isa<tile::ContractOp, tile::DotOp>(op)) return lowerProduct(op), success();
+  if (auto transpose = dyn_cast<tile::TransposeOp>(op)) return lowerTranspose(transpose), success();
+  if (auto extract = dyn_cast<tile::ExtractOp>(op)) return lowerExtract(extract), success();
+  if (auto loop = dyn_cast<scf::ForOp>(op)) return lowerFor(loop);
+  if (auto branch = dyn_cast<scf::IfOp>(op)) return lowerIf(branch);
+  return op.emitError("has no NVPTX lowering");
+}
+
+LogicalResult FunctionLowering::lowerScalar(Operation &op) {
+  if (auto dim = dyn_cast<tile::DimOp>(op)) {
+    scalars.map(dim.getResult(), e.toIndex(view(dim.getView()).sizes[dim.getAxis()]));
+  } else if (auto narrow = dyn_cast<tile::NarrowOp>(op)) {
+    MemoryView narrowed = view(narrow.getView());
+    Num &size = narrowed.sizes[narrow.getAxis()];
+    size = minimum(size, maximum(scalar(narrow.getSize()), e.i64(0)));
+    views.try_emplace(narrow.getResult(), narrowed);
+  } else if (auto id = dyn_cast<tile::ProgramIdOp>(op)) {
+    Type i32 = e.b.getI32Type();
+    Value number;
+    if (id.getAxis() == 0) number = e.b.create<NVVM::BlockIdXOp>(i32);
+    if (id.getAxis() == 1) number = e.b.create<NVVM::BlockIdYOp>(i32);
+    if (id.getAxis() == 2) number = e.b.create<NVVM::BlockIdZOp>(i32);
+    scalars.map(id.getResult(), e.toIndex(e.num(e.b.create<arith::ExtUIOp>(e.b.getI64Type(), number))));
+  } else if (isMemoryEffectFree(&op)) {
+    e.b.clone(op, scalars);
+  } else {
+    return op.emitError("has no NVPTX lowering");
+  }
+  return success();
+}
+
+/// What is evaluated inside a region is not known behind it.
+LogicalResult FunctionLowering::lowerRegion(Region &from, Block *to, llvm::function_ref<void()> atEnd) {
+  if (from.empty()) return success();
+  auto known = registers;
+  auto outside = accesses;
+  OpBuilder::InsertionGuard guard(e.b);
+  e.b.setInsertionPointToStart(to);
+  LogicalResult result = lowerBlock(from.front());
+  flush();
+  atEnd();
+  registers = std::move(known);
+  accesses.append(outside);
+  return result;
+}
+
+LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {
+  for (Operation &op : *loop->getBlock()) // loads that were put off would be repeated in each iteration
+    if (isLoad(&op) && op.isBeforeInBlock(loop)) evaluateAll(op.getResult(0));
+  SmallVector<Value> initial;
+  for (Value init : loop.getInitArgs()) {
+    if (!isTile(init)) return loop.emitError("carries a value that is not a tile");
+    initial.append(evaluateAll(init));
+  }
+  auto index = [&](Value value) { return scalars.lookupOrDefault(value); };
+  auto forOp = e.b.create<scf::ForOp>(index(loop.getLowerBound()), index(loop.getUpperBound()),
+                                      index(loop.getStep()), initial);
+  scalars.map(loop.getInductionVar(), forOp.getInductionVar());
+  auto bind = [&](ValueRange tiles, ValueRange all) {
+    for (Value tile : tiles) {
+      int64_t count = layouts_.of(tile).registers();
+      setRegisters(tile, llvm::to_vector(all.take_front(count)));
+      all = all.drop_front(count);
+    }
+  };
+  bind(loop.getRegionIterArgs(), forOp.getRegionIterArgs());
+  bool conflict = iterationsConflict(loop);
+  if (conflict) barrier();
+  LogicalResult result = lowerRegion(loop.getRegion(), forOp.getBody(), [&] {
+    SmallVector<Value> next;
+    for (Value yielded : loop.getBody()->getTerminator()->getOperands())
+      next.append(evaluateAll(yielded));
+    if (conflict) barrier();
+    if (!next.empty()) e.b.create<scf::YieldOp>(next);
+  });
+  bind(loop.getResults(), forOp.getResults());
+  return result;
+}
+
+LogicalResult FunctionLowering::lowerIf(scf::IfOp op) {
+  if (op.getNumResults()) return op.emitError("has results; tile kernels carry values through loops only");
+  bool hasElse = !op.getElseRegion().empty();
+  auto branch = e.b.create<scf::IfOp>(scalars.lookupOrDefault(op.getCondition()), hasElse);
+  if (failed(lowerRegion(op.getThenRegion(), branch.thenBlock()))) return failure();
+  return hasElse ? lowerRegion(op.getElseRegion(), branch.elseBlock()) : success();
+}
+
+// ---- tiles ----
+
+void FunctionLowering::lowerProduct(Operation &op) {
+  if (auto contract = dyn_cast<tile::ContractOp>(op)) {
+    for (Value operand : {contract.getA(), contract.getB()})
+      if (writtenRoots.contains(view(operand).root.getAsOpaquePointer())) barrier();
+    setRegisters(op.getResult(0), emitContract(*this, contract));
+  } else {
+    setRegisters(op.getResult(0), emitDot(*this, cast<tile::DotOp>(op)));
+  }
+}
+
+void FunctionLowering::lowerTranspose(tile::TransposeOp op) {
+  TileLayout from = layouts_.of(op.getValue()), to = layouts_.of(op.getResult());
+  setRegisters(op.getResult(), redistribute(*this, evaluateAll(op.getValue()), from, to, true));
+}
+
+void FunctionLowering::lowerExtract(tile::ExtractOp op) {
+  Value element = evaluate(op.getValue(), 0, 0);
+  Type type = element.getType();
+  if (type.isInteger(32) || type.isInteger(64))
+    element = e.b.create<arith::IndexCastOp>(e.b.getIndexType(), element);
+  scalars.map(op.getResult(), element);
+}
+
+SmallVector<Value> &FunctionLowering::registersOf(Value tile) {
+  SmallVector<Value> &values = registers[tile];
+  if (values.empty()) values.resize(layouts_.of(tile).registers());
+  return values;
+}
+
+SmallVector<Value> FunctionLowering::evaluateAll(Value tile) {
+  TileLayout layout = layouts_.of(tile);
+  SmallVector<Value> values;
+  for (int64_t r = 0; r < layout.rows->registers(); ++r)
+    for (int64_t c = 0; c < layout.columns->registers(); ++c)
+      values.push_back(evaluate(tile, r, c));
+  return values;
+}
+
+/// `row` and `column` may be registers of a larger tile, along axes of which this one has a single position.
+Value FunctionLowering::evaluate(Value tile, int64_t row, int64_t column) {
+  TileLayout layout = layouts_.of(tile);
+  if (layout.rows->registers() == 1) row = 0;
+  if (layout.columns->registers() == 1) column = 0;
+  int64_t number = row * layout.columns->registers() + column;
+  if (Value known = registersOf(tile)[number]) return known;
+  Operation *op = tile.getDefiningOp();
+  if (isLoad(op)) {
+    loadRows(op, row, 1);
+    return registersOf(tile)[number];
+  }
+  Value made = evaluateNew(tile, row, column);
+  return registersOf(tile)[number] = made;
+}
+
+Value FunctionLowering::evaluateNew(Value tile, int64_t row, int64_t column) {
+  Operation *op = tile.getDefiningOp();
+  Type element = tile::elementOf(tile.getType());
+  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    auto elements = cast<DenseElementsAttr>(constant.getValue());
+    return e.b.create<arith::ConstantOp>(cast<TypedAttr>(elements.getSplatValue<Attribute>()));
+  }
+  if (auto splat = dyn_cast<tile::SplatOp>(op)) {
+    Value from = scalars.lookupOrDefault(splat.getScalar());
+    return from.getType().isIndex() ? e.b.create<arith::IndexCastOp>(element, from).getResult() : from;
+  }
+  if (auto iota = dyn_cast<tile::IotaOp>(op)) {
+    TileLayout layout = layouts_.of(tile);
+    Num at = iota.getAxis() == 0 ? position(*layout.rows, row) : position(*layout.columns, column);
+    return (e.narrow(scalar(iota.getBegin())) + at).value;
+  }
+  if (auto broadcast = dyn_cast<tile::BroadcastOp>(op)) return evaluate(broadcast.getValue(), row, column);
+  return cloneOnElements(op, row, column);
+}
+
+/// An arith or math op with other operands. A bf16 is the high half of an fp32.
+Value FunctionLowering::cloneOnElements(Operation *op, int64_t row, int64_t column) {
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(isTile(operand) ? evaluate(operand, row, column) : scalars.lookupOrDefault(operand));
+  if (isa<arith::ExtFOp>(op) && operands[0].getType().isBF16()) {
+    Value bits = e.b.create<arith::ExtUIOp>(e.b.getI32Type(), e.bitcast(e.b.getIntegerType(16), operands[0]));
+    return e.bitcast(e.b.getF32Type(), e.b.create<arith::ShLIOp>(bits, e.i32(16).value));
+  }
+  OperationState state(e.b.getLoc(), op->getName());
+  state.addOperands(operands);
+  state.addTypes(tile::elementOf(op->getResult(0).getType()));
+  state.addAttributes(op->getAttrDictionary().getValue());
+  return e.b.create(state)->getResult(0);
+}
+
+// ---- loads ----
+
+void FunctionLowering::lowerLoad(Operation *op) {
+  bool isWritten = writtenRoots.contains(view(viewOf(op)).root.getAsOpaquePointer());
+  bool needsReduction =
+      llvm::any_of(op->getOperands(), [&](Value v) { return isTile(v) && dependsOnPending(v); });
+  if (isWritten || needsReduction) flush();
+  if (hasProducts && !isWritten) return;
+  if (isWritten) orderAccess(op);
+  loadRows(op, 0, layouts_.of(op->getResult(0)).rows->registers());
+}
+
+void FunctionLowering::loadRows(Operation *load, int64_t firstRow, int64_t rows) {
+  Value tile = load->getResult(0);
+  SmallVector<Value> values = MemoryAccess(*this, load).load(firstRow, rows);
+  SmallVector<Value> &all = registersOf(tile);
+  llvm::copy(values, all.begin() + firstRow * layouts_.of(tile).columns->registers());
+}
+
+} // namespace tilewright::nvptx

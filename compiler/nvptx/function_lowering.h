@@ -1,0 +1,111 @@
+#pragma once
+
+#include "compiler/dialect/tile_ops.h"
+#include "compiler/nvptx/assign_layouts.h"
+#include "compiler/nvptx/emitter.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+namespace tilewright::nvptx {
+
+/// A tensor in global memory: its address and sizes are i64 values.
+struct MemoryView {
+  Value root; ///< the kernel's argument
+  Num pointer;
+  SmallVector<Num, 2> sizes;
+  Num rowStride{nullptr, {}}; ///< rank 2
+  Type element;
+};
+
+bool isTile(Value value);
+/// Ops that are evaluated an element at a time wherever they are needed.
+bool isElementwise(mlir::Operation *op);
+bool isLoad(mlir::Operation *op);
+bool isStore(mlir::Operation *op);
+/// The view that a load or store touches.
+Value viewOf(mlir::Operation *access);
+
+/// Rewrites one kernel as the program of one thread of a CTA.
+///
+/// A tile is a list of registers, row after row (see Layouts). Element-wise ops are evaluated on demand, a
+/// register at a time; what drives them are *sinks*: stores and reductions, collected and emitted side by
+/// side, row by row, so that few registers live at once. Loads are emitted where they stand, or, of memory
+/// that the kernel does not write, on demand in kernels whose registers are full of accumulators.
+class FunctionLowering {
+public:
+  FunctionLowering(mlir::func::FuncOp kernel, const LoweringOptions &options);
+  mlir::LogicalResult run();
+
+  // ---- for the parts in other files ----
+
+  Emitter &emitter() { return e; }
+  const Layouts &layouts() const { return layouts_; }
+  const LoweringOptions &options() const { return options_; }
+  const MemoryView &view(Value value) const { return views.find(value)->second; }
+  Num scalar(Value index); ///< as i64
+  /// This thread's position along an axis.
+  Num position(const layout::AxisMap &map, int64_t reg);
+  Num threadPosition(const layout::AxisMap &map); ///< without the register's offset
+  /// The element that this thread holds in a register.
+  Value evaluate(Value tile, int64_t row, int64_t column);
+  SmallVector<Value> evaluateAll(Value tile);
+  /// Address (i32) of shared memory of so many bytes, which other uses share: a barrier stands before a use.
+  Num sharedMemory(int64_t bytes);
+  void barrier();
+
+private:
+  void bindParameters();
+  mlir::LogicalResult checkShared();
+  mlir::LogicalResult lowerBlock(mlir::Block &block);
+  mlir::LogicalResult lowerOp(mlir::Operation &op);
+  mlir::LogicalResult lowerScalar(mlir::Operation &op);
+  mlir::LogicalResult lowerFor(mlir::scf::ForOp loop);
+  mlir::LogicalResult lowerIf(mlir::scf::IfOp op);
+  mlir::LogicalResult lowerRegion(
+      mlir::Region &from, mlir::Block *to, llvm::function_ref<void()> atEnd = [] {});
+  void lowerProduct(mlir::Operation &op);
+  void lowerTranspose(tile::TransposeOp op);
+  void lowerExtract(tile::ExtractOp op);
+  void lowerLoad(mlir::Operation *op);
+
+  Value evaluateNew(Value tile, int64_t row, int64_t column);
+  Value cloneOnElements(mlir::Operation *op, int64_t row, int64_t column);
+  SmallVector<Value> &registersOf(Value tile);
+  void setRegisters(Value tile, SmallVector<Value> values) { registers[tile] = std::move(values); }
+  void loadRows(mlir::Operation *load, int64_t firstRow, int64_t rows);
+
+  // ---- sinks ----
+
+  void flush();
+  bool dependsOnPending(Value value) const;
+  SmallVector<mlir::Operation *> nextGroup();
+  void emitGroup(llvm::ArrayRef<mlir::Operation *> group);
+  void sumRowByRow(llvm::MutableArrayRef<class RegisterSums> sums, TileLayout layout);
+  void evaluateNarrowLoads(llvm::ArrayRef<mlir::Operation *> group);
+
+  // ---- order of accesses to memory that the kernel writes ----
+
+  void orderAccess(mlir::Operation *access);
+  bool touchSameElements(mlir::Operation *a, mlir::Operation *b) const;
+  bool iterationsConflict(mlir::scf::ForOp loop) const;
+
+  mlir::func::FuncOp kernel, lowered;
+  const LoweringOptions &options_;
+  Layouts layouts_;
+  mlir::OpBuilder builder;
+  Emitter e;
+  mlir::DenseMap<Value, MemoryView> views;
+  mlir::DenseMap<Value, SmallVector<Value>> registers; ///< null where not evaluated yet
+  mlir::IRMapping scalars;
+  SmallVector<mlir::Operation *> pending;  ///< sinks that wait to be emitted
+  SmallVector<mlir::Operation *> accesses; ///< of written memory, since the last barrier
+  llvm::SmallPtrSet<void *, 4> writtenRoots;
+  bool hasProducts = false;
+  mlir::DenseMap<const layout::AxisMap *, Value> threadPositions;
+  Value sharedBase;
+  int64_t sharedBytes = 0;
+};
+
+} // namespace tilewright::nvptx

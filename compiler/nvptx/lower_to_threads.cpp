@@ -1,0 +1,62 @@
+#include "compiler/nvptx/function_lowering.h"
+#include "compiler/nvptx/passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace tilewright::nvptx {
+
+#define GEN_PASS_DEF_LOWERTOTHREADS
+#include "compiler/nvptx/passes.h.inc"
+
+using namespace mlir;
+
+/// Dynamic shared memory: its size is the launch's.
+static void declareSharedMemory(ModuleOp module) {
+  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+  auto type = LLVM::LLVMArrayType::get(builder.getI8Type(), 0);
+  builder.create<LLVM::GlobalOp>(module.getLoc(), type, /*isConstant=*/false, LLVM::Linkage::External,
+                                 "shared_memory", Attribute(), /*alignment=*/128, /*addrSpace=*/3);
+}
+
+namespace {
+
+struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
+  using LowerToThreadsBase::LowerToThreadsBase;
+
+  void runOnOperation() override {
+    LoweringOptions options;
+    options.warps = warps;
+    options.tf32 = tf32;
+    options.stages = stages;
+    options.step = step;
+    options.sharedLimit = sharedLimit;
+    declareSharedMemory(getOperation());
+    for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      if (!kernel->hasAttr(tile::kKernelAttr)) continue;
+      if (failed(checkTiles(kernel)) || failed(FunctionLowering(kernel, options).run()))
+        return signalPassFailure();
+    }
+  }
+
+  static LogicalResult checkTiles(func::FuncOp kernel) {
+    WalkResult result = kernel.walk([](Operation *op) -> WalkResult {
+      for (Value value : op->getResults()) {
+        if (!isTile(value)) continue;
+        if (tile::isLong(value.getType()))
+          return op->emitError("makes a long tile; lower-to-threads expects stream-rows to have run");
+        if (auto constant = dyn_cast<arith::ConstantOp>(op))
+          if (!cast<DenseElementsAttr>(constant.getValue()).isSplat())
+            return op->emitError("is a constant of different elements, which has no NVPTX lowering");
+      }
+      return WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
+  }
+};
+
+} // namespace
+
+} // namespace tilewright::nvptx

@@ -1,0 +1,233 @@
+#include "compiler/nvptx/memory_access.h"
+
+#include <numeric>
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tilewright::nvptx {
+
+using namespace mlir;
+
+MemoryAccess::MemoryAccess(FunctionLowering &lowering, Operation *op)
+    : lowering(lowering), e(lowering.emitter()), op(op), view(lowering.view(viewOf(op))),
+      element(view.element) {
+  Value tile = isLoad(op) ? op->getResult(0) : op->getOperand(0);
+  layout = lowering.layouts().of(tile);
+  auto block = [&](ValueRange offsets) {
+    if (offsets.size() == 2) {
+      firstRow = lowering.scalar(offsets[0]);
+      firstColumn = lowering.scalar(offsets[1]);
+    } else {
+      auto &first = tile::tileType(tile).getDimSize(1) > 1 ? firstColumn : firstRow;
+      first = lowering.scalar(offsets[0]);
+    }
+  };
+  auto rows = [&](Value numbers, Value column) {
+    rowTile = numbers;
+    if (column) firstColumn = lowering.scalar(column);
+  };
+  if (auto load = dyn_cast<tile::LoadOp>(op)) block(load.getOffsets());
+  if (auto store = dyn_cast<tile::StoreOp>(op)) block(store.getOffsets());
+  if (auto add = dyn_cast<tile::ReduceAddOp>(op)) block(add.getOffsets());
+  if (auto load = dyn_cast<tile::LoadRowsOp>(op)) rows(load.getRows(), load.getColumn());
+  if (auto store = dyn_cast<tile::StoreRowsOp>(op)) rows(store.getRows(), store.getColumn());
+  if (auto load = dyn_cast<tile::LoadElementsOp>(op)) {
+    firstRow = lowering.scalar(load.getRow());
+    columnTile = load.getColumns();
+  }
+  int64_t replicas = (lowering.layouts().threads() - 1) & ~layout.threadMask();
+  if (isStore(op) && replicas) isCanonical = (e.thread() & replicas) == 0;
+  if (firstColumn) {
+    findColumns();
+    findVectors();
+  }
+}
+
+/// Positions [low, low + count) of the tile's columns lie inside the view and the tile.
+void MemoryAccess::findColumns() {
+  Num extent = e.i64(layout.columns->extent), zero = e.i64(0);
+  auto clamp = [&](Num x) { return minimum(maximum(x, zero), extent); };
+  Num low = clamp(zero - *firstColumn), high = clamp(view.sizes.back() - *firstColumn);
+  columnLow = e.narrow(low);
+  columnCount = e.narrow(high - low);
+}
+
+/// Vectors fit when every vector is aligned and lies wholly inside the view or wholly outside.
+void MemoryAccess::findVectors() {
+  int64_t bytes = bytesOf(element);
+  granule = std::gcd(std::gcd(layout.columns->run, layout.columns->extent), 16 / bytes);
+  if (granule * bytes < 4 || granule == 1) {
+    granule = 1;
+    return;
+  }
+  Num bits = view.pointer + *firstColumn * bytes;
+  if (view.sizes.size() == 2) // the first column is aligned by itself, lest a vector straddle the view's end
+    bits = e.num(e.either(bits.value, (view.rowStride * bytes).value));
+  Num all = e.num(e.either(bits.value, (*firstColumn * bytes).value));
+  Value aligned = (all & (granule * bytes - 1)) == 0;
+  Value even = (view.sizes.back() & (granule - 1)) == 0;
+  Num end = *firstColumn + layout.columns->extent;
+  Value interior =
+      e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sle, end.value, view.sizes.back().value);
+  vectorsFit = e.both(aligned, e.either(even, interior));
+}
+
+Num MemoryAccess::rowNumber(int64_t row) {
+  if (rowTile) return e.wide(e.num(lowering.evaluate(rowTile, row, 0)));
+  return *firstRow + e.wide(lowering.position(*layout.rows, row));
+}
+
+MemoryAccess::Row MemoryAccess::rowAt(int64_t row) {
+  Num offset = e.i64(0);
+  Value live = isCanonical;
+  auto require = [&](Value condition) { live = live ? e.both(live, condition) : condition; };
+  if (rowTile || firstRow) {
+    Num number = rowNumber(row);
+    require(unsignedLess(number, view.sizes[0]));
+    if (layout.rows->isPadded()) require(lowering.position(*layout.rows, row) < layout.rows->extent);
+    offset = view.sizes.size() == 2 ? number * view.rowStride : number;
+  }
+  if (columnTile) {
+    Num number = e.wide(e.num(lowering.evaluate(columnTile, row, 0)));
+    require(unsignedLess(number, view.sizes[1]));
+    offset = offset + number;
+  }
+  if (firstColumn) offset = offset + *firstColumn + e.wide(lowering.threadPosition(*layout.columns));
+  if (!live) live = e.truth(true);
+  return {view.pointer + offset * bytesOf(element), live};
+}
+
+Value MemoryAccess::columnLive(int64_t column) {
+  Num inside = lowering.position(*layout.columns, column) - columnLow;
+  return unsignedLess(inside, columnCount);
+}
+
+/// 16-bit elements travel in pairs, or as integers.
+Type MemoryAccess::wordType() const {
+  if (bytesOf(element) == 2) return granule > 1 ? e.b.getI32Type() : e.b.getIntegerType(16);
+  return element;
+}
+
+void MemoryAccess::unpack(ValueRange words, SmallVector<Value> &elements) {
+  for (Value word : words) {
+    if (bytesOf(element) != 2 || !word.getType().isInteger(32)) {
+      elements.push_back(e.bitcast(element, word));
+      continue;
+    }
+    Type i16 = e.b.getIntegerType(16);
+    for (Value half : {word, (e.num(word) >> 16).value})
+      elements.push_back(e.bitcast(element, e.b.create<arith::TruncIOp>(i16, half)));
+  }
+}
+
+/// Two fp32 numbers are rounded and packed by one instruction.
+Value MemoryAccess::packPair(Value low, Value high) {
+  Type i16 = e.b.getIntegerType(16), i32 = e.b.getI32Type();
+  auto roundedLow = low.getDefiningOp<arith::TruncFOp>(), roundedHigh = high.getDefiningOp<arith::TruncFOp>();
+  if (roundedLow && roundedHigh) {
+    const char *text = element.isBF16() ? "cvt.rn.bf16x2.f32 $0, $1, $2;" : "cvt.rn.f16x2.f32 $0, $1, $2;";
+    return e.ptx(i32, text, "=r,f,f", {roundedHigh.getIn(), roundedLow.getIn()}, false)[0];
+  }
+  Value lowBits = e.b.create<arith::ExtUIOp>(i32, e.bitcast(i16, low));
+  Value highBits = e.b.create<arith::ExtUIOp>(i32, e.bitcast(i16, high));
+  return e.b.create<arith::OrIOp>(lowBits, e.b.create<arith::ShLIOp>(highBits, e.i32(16).value));
+}
+
+SmallVector<Value> MemoryAccess::pack(ValueRange elements) {
+  SmallVector<Value> words;
+  if (wordType().isInteger(32) && bytesOf(element) == 2) {
+    for (size_t i = 0; i < elements.size(); i += 2)
+      words.push_back(packPair(elements[i], elements[i + 1]));
+  } else {
+    for (Value x : elements)
+      words.push_back(e.bitcast(wordType(), x));
+  }
+  return words;
+}
+
+SmallVector<Value> MemoryAccess::loadVectors(const Row &row) {
+  SmallVector<Value> elements;
+  int64_t words = granule * bytesOf(element) / bytesOf(wordType());
+  for (int64_t c = 0; c < layout.columns->registers(); c += granule) {
+    Value live = e.both(row.live, columnLive(c));
+    int64_t offset = layout.columns->offsets[c] * bytesOf(element);
+    unpack(e.loadGlobal(row.address, offset, wordType(), words, live), elements);
+  }
+  return elements;
+}
+
+SmallVector<Value> MemoryAccess::loadElements(const Row &row) {
+  SmallVector<Value> elements;
+  Type word = bytesOf(element) == 2 ? e.b.getIntegerType(16) : element;
+  for (int64_t c = 0; c < layout.columns->registers(); ++c) {
+    Value live = firstColumn ? e.both(row.live, columnLive(c)) : row.live;
+    int64_t offset = layout.columns->offsets[c] * bytesOf(element);
+    elements.push_back(e.bitcast(element, e.loadGlobal(row.address, offset, word, 1, live)[0]));
+  }
+  return elements;
+}
+
+void MemoryAccess::storeVectors(const Row &row, ValueRange values) {
+  for (int64_t c = 0; c < layout.columns->registers(); c += granule) {
+    Value live = e.both(row.live, columnLive(c));
+    int64_t offset = layout.columns->offsets[c] * bytesOf(element);
+    e.storeGlobal(row.address, offset, pack(values.slice(c, granule)), live);
+  }
+}
+
+void MemoryAccess::storeElements(const Row &row, ValueRange values) {
+  Type word = bytesOf(element) == 2 ? e.b.getIntegerType(16) : element;
+  for (int64_t c = 0; c < layout.columns->registers(); ++c) {
+    Value live = firstColumn ? e.both(row.live, columnLive(c)) : row.live;
+    int64_t offset = layout.columns->offsets[c] * bytesOf(element);
+    e.storeGlobal(row.address, offset, e.bitcast(word, values[c]), live);
+  }
+}
+
+void MemoryAccess::ifVectors(SmallVector<Type> results, llvm::function_ref<SmallVector<Value>()> vectors,
+                             llvm::function_ref<SmallVector<Value>()> elements, SmallVector<Value> &values) {
+  if (!vectorsFit) {
+    values = elements();
+    return;
+  }
+  auto branch = e.b.create<scf::IfOp>(results, vectorsFit, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  e.inside(branch.thenBlock(), [&] { e.b.create<scf::YieldOp>(vectors()); });
+  e.inside(branch.elseBlock(), [&] { e.b.create<scf::YieldOp>(elements()); });
+  values.assign(branch.getResults().begin(), branch.getResults().end());
+}
+
+SmallVector<Value> MemoryAccess::load(int64_t firstRegister, int64_t rows) {
+  SmallVector<Row> where;
+  for (int64_t r = 0; r < rows; ++r)
+    where.push_back(rowAt(firstRegister + r));
+  auto each = [&](auto loadRow) {
+    SmallVector<Value> values;
+    for (const Row &row : where)
+      values.append((this->*loadRow)(row));
+    return values;
+  };
+  SmallVector<Value> values;
+  SmallVector<Type> types(rows * layout.columns->registers(), element);
+  ifVectors(
+      types, [&] { return each(&MemoryAccess::loadVectors); },
+      [&] { return each(&MemoryAccess::loadElements); }, values);
+  return values;
+}
+
+void MemoryAccess::store(int64_t row, ValueRange values) {
+  Row where = rowAt(row);
+  SmallVector<Value> none;
+  ifVectors(
+      {}, [&] { return storeVectors(where, values), SmallVector<Value>(); },
+      [&] { return storeElements(where, values), SmallVector<Value>(); }, none);
+}
+
+void MemoryAccess::add(int64_t row, ValueRange values) {
+  SmallVector<Value> old = load(row, 1), sums;
+  for (auto [before, value] : llvm::zip(old, values))
+    sums.push_back(element.isF32() ? e.b.createOrFold<arith::AddFOp>(before, value)
+                                   : e.b.createOrFold<arith::AddIOp>(before, value));
+  store(row, sums);
+}
+
+} // namespace tilewright::nvptx

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "compiler/nvptx/function_lowering.h"
+
+namespace tilewright::nvptx {
+
+/// How one thread reaches its elements of the block that a load or store touches.
+class MemoryAccess {
+public:
+  MemoryAccess(FunctionLowering &lowering, mlir::Operation *op);
+
+  /// Rows [first, first + count) of the thread's registers; elements outside the view are zeros.
+  SmallVector<Value> load(int64_t firstRow, int64_t rows);
+  /// One row of registers. What is outside is dropped, and of replicas only one writes.
+  void store(int64_t row, ValueRange values);
+  /// Adds to memory.
+  void add(int64_t row, ValueRange values);
+
+private:
+  struct Row {
+    Num address; ///< of this thread's first column
+    Value live;
+  };
+  Row rowAt(int64_t row);
+  Num rowNumber(int64_t row);
+  Value columnLive(int64_t column);
+  void findColumns();
+  void findVectors();
+  Value uniformlyAligned();
+
+  SmallVector<Value> loadVectors(const Row &row);
+  SmallVector<Value> loadElements(const Row &row);
+  void storeVectors(const Row &row, ValueRange values);
+  void storeElements(const Row &row, ValueRange values);
+  void unpack(ValueRange words, SmallVector<Value> &elements);
+  SmallVector<Value> pack(ValueRange elements);
+  Value packPair(Value low, Value high);
+  Type wordType() const;
+  void ifVectors(SmallVector<Type> results, llvm::function_ref<SmallVector<Value>()> vectors,
+                 llvm::function_ref<SmallVector<Value>()> elements, SmallVector<Value> &values);
+
+  FunctionLowering &lowering;
+  Emitter &e;
+  mlir::Operation *op;
+  const MemoryView &view;
+  Type element;
+  TileLayout layout;
+  Value rowTile, columnTile;                            ///< that number rows or columns, of indirect accesses
+  std::optional<Num> firstRow, firstColumn;             ///< i64
+  Num columnLow{nullptr, {}}, columnCount{nullptr, {}}; ///< positions that lie inside the view
+  Value isCanonical;   ///< of replicas, the one that writes; null: there are none
+  int64_t granule = 1; ///< elements of a vector access
+  Value vectorsFit;    ///< uniform; null: elements one at a time
+};
+
+} // namespace tilewright::nvptx

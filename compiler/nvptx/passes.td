@@ -1,0 +1,68 @@
+#ifndef TILEWRIGHT_NVPTX_PASSES_TD
+#define TILEWRIGHT_NVPTX_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
+  let summary = "tile kernels to the program of one thread of a CTA";
+  let description = [{
+    One CTA runs one program of the grid. Every tile becomes registers of its threads, as `Layouts` deals them out;
+    element-wise ops become scalar ones, reductions shuffles and exchanges through shared memory, loads and stores
+    predicated vector accesses with an element-wise way for what is not aligned. A kernel's parameters become
+    (address, size) of a vector, (address, rows, columns, row stride) of a matrix, an i64 or an f32 each. Tiles must be
+    static.
+
+    ```mlir
+    %x = tile.load %a[%j] : !tile.view<?xf32> -> tensor<1x128xf32>
+    %y = arith.addf %x, %x : tensor<1x128xf32>
+    tile.store %y, %b[%j] : tensor<1x128xf32>, !tile.view<?xf32>
+    ```
+    becomes, in each of 32 threads,
+    ```mlir
+    %x:4 = scf.if %aligned -> (f32, f32, f32, f32) { ld.global.v4.f32 … } else { ld.global.f32 … }
+    %y0 = arith.addf %x#0, %x#0 : f32
+    …
+    scf.if %aligned { st.global.v4.f32 … } else { st.global.f32 … }
+    ```
+  }];
+  let options = [
+    Option<"warps", "warps", "int64_t", "0", "warps of a CTA; 0: chosen by the kernel's tiles">,
+    Option<"tf32", "tf32", "bool", "false", "products of fp32 operands may round them to TF32">,
+    Option<"stages", "stages", "int64_t", "0", "of the copies that feed a product; 0: chosen">,
+    Option<"step", "step", "int64_t", "0", "32 or 64 elements of the contracted axis in a stage; 0: chosen">,
+    Option<"sharedLimit", "shared-limit", "int64_t", "101376", "bytes of shared memory that a CTA can have">,
+  ];
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect", "::mlir::arith::ArithDialect",
+    "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"
+  ];
+}
+
+def ExpandMathNvptx : Pass<"expand-math-nvptx", "::mlir::ModuleOp"> {
+  let summary = "functions of fp32 numbers to arithmetic";
+  let description = [{
+        exp(x)   = 2^y · (1 + r·ln 2)     y = x·log2 e rounded, r = x·log2 e - y,  2^y by ex2.approx
+        rsqrt(x) = rsqrt.approx(x)
+
+    Both to about two units in the last place. Everything else that has no instruction becomes a polynomial
+    approximation.
+
+    ```mlir
+    %y = math.exp %x : f32
+    ```
+    becomes
+    ```mlir
+    %p = arith.mulf %x, %log2e : f32
+    %q = math.fma %x, %log2e, %minus_p : f32
+    …
+    %e = llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f"(%p) : (f32) -> f32
+    %y = math.fma %e, %t, %e : f32
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+    "::mlir::vector::VectorDialect"
+  ];
+}
+
+#endif

@@ -1,0 +1,109 @@
+#include "compiler/nvptx/product.h"
+
+#include "compiler/nvptx/exchange.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tilewright::nvptx {
+
+using namespace mlir;
+
+/// The first `liveBytes` of `bytes` (4, 8 or 16) bytes; the rest becomes zeros.
+void copyAsync(Emitter &e, Num shared, Num global, int64_t bytes, Num liveBytes) {
+  std::string kind = bytes == 16 ? "cg" : "ca";
+  e.ptx({}, "cp.async." + kind + ".shared.global [$0], [$1], " + std::to_string(bytes) + ", $2;", "r,l,r",
+        {shared.value, global.value, liveBytes.value}, true);
+}
+
+namespace {
+
+void commitCopies(Emitter &e) { e.ptx({}, "cp.async.commit_group;", "", {}, true); }
+void waitForCopies(Emitter &e, int64_t stillUnderWay) {
+  e.ptx({}, "cp.async.wait_group " + std::to_string(stillUnderWay) + ";", "", {}, true);
+}
+
+/// While one stage is multiplied, copies into all others are under way. A stage is filled again one iteration
+/// after it was multiplied, behind that iteration's barrier.
+SmallVector<Value> runPipeline(FunctionLowering &lowering, StagedProduct &product, Num depth, int64_t count) {
+  Emitter &e = lowering.emitter();
+  const int64_t stages = product.stages(), step = product.step(), stageBytes = product.stageBytes();
+  Num base = lowering.sharedMemory(stages * stageBytes);
+  auto index = [&](int64_t value) { return e.toIndex(e.i64(value)); };
+
+  auto prologue = e.b.create<scf::ForOp>(index(0), index(stages - 1), index(1));
+  e.inside(prologue.getBody(), [&] {
+    Num stage = e.fromIndex(prologue.getInductionVar());
+    product.copy(base + e.narrow(stage) * stageBytes, stage * step);
+    commitCopies(e);
+  });
+
+  SmallVector<Value> initial(count, e.f32(0));
+  initial.append({e.i32(0).value, e.i32((stages - 1) * stageBytes).value});
+  Num steps = (maximum(depth, e.i64(0)) + (step - 1)) / step;
+  auto loop = e.b.create<scf::ForOp>(index(0), e.toIndex(steps), index(1), initial);
+  e.inside(loop.getBody(), [&] {
+    ValueRange carried = loop.getRegionIterArgs();
+    Num read = e.num(carried[count]), write = e.num(carried[count + 1]);
+    waitForCopies(e, stages - 2);
+    e.barrier();
+    product.copy(base + write, (e.fromIndex(loop.getInductionVar()) + (stages - 1)) * step);
+    commitCopies(e);
+    SmallVector<Value> next = product.multiply(base + read, carried.take_front(count));
+    auto advance = [&](Num offset) {
+      Num further = offset + stageBytes;
+      return e.choose(further == stages * stageBytes, e.i32(0), further).value;
+    };
+    next.append({advance(read), advance(write)});
+    e.b.create<scf::YieldOp>(next);
+  });
+  waitForCopies(e, 0);
+  return SmallVector<Value>(ValueRange(loop.getResults()).take_front(count));
+}
+
+} // namespace
+
+SmallVector<Value> emitContract(FunctionLowering &lowering, tile::ContractOp op) {
+  TileLayout layout = lowering.layouts().ofProduct(op);
+  const MemoryView &a = lowering.view(op.getA()), &b = lowering.view(op.getB());
+  Num depth = a.sizes[op.getAAxis()], rightDepth = minimum(depth, b.sizes[op.getBAxis()]);
+  Strip left{a, lowering.scalar(op.getAOffset()), op.getAAxis() == 1, depth, layout.rows};
+  Strip right{b, lowering.scalar(op.getBOffset()), op.getBAxis() == 1, rightDepth, layout.columns};
+  Multiply multiply = multiplyFor(a.element, b.element, lowering.options());
+  std::unique_ptr<StagedProduct> product = multiply == Multiply::mma16
+                                               ? makeMmaProduct(lowering, left, right)
+                                               : makePanelProduct(lowering, left, right, multiply);
+  SmallVector<Value> values = runPipeline(lowering, *product, depth, layout.registers());
+  return redistribute(lowering, values, layout, lowering.layouts().of(op.getResult()), false);
+}
+
+/// Both operands go to panels as a whole.
+SmallVector<Value> emitDot(FunctionLowering &lowering, tile::DotOp op) {
+  Emitter &e = lowering.emitter();
+  TileLayout layout = lowering.layouts().ofProduct(op);
+  const int64_t depth = tile::tileType(op.getA()).getDimSize(1);
+  const int64_t leftStride = panelStride(*layout.rows), rightStride = panelStride(*layout.columns);
+  SmallVector<Value> a = lowering.evaluateAll(op.getA()), b = lowering.evaluateAll(op.getB());
+  Num left = lowering.sharedMemory(4 * depth * (leftStride + rightStride));
+  Num right = left + 4 * depth * leftStride;
+
+  auto put = [&](Value tile, ValueRange values, Num panel, int64_t depthAxis, int64_t stride) {
+    TileLayout from = lowering.layouts().of(tile);
+    size_t next = 0;
+    for (int64_t r = 0; r < from.rows->registers(); ++r)
+      for (int64_t c = 0; c < from.columns->registers(); ++c) {
+        Num row = lowering.position(*from.rows, r), column = lowering.position(*from.columns, c);
+        Num position = depthAxis == 1 ? row : column, k = depthAxis == 1 ? column : row;
+        Value live = e.both(row < from.rows->extent, column < from.columns->extent);
+        Value value = values[next++];
+        if (!value.getType().isF32()) value = e.b.create<arith::ExtFOp>(e.b.getF32Type(), value);
+        e.storeSharedIf(live, panel + (k * stride + position) * 4, value);
+      }
+  };
+  put(op.getA(), a, left, 1, leftStride);
+  put(op.getB(), b, right, 0, rightStride);
+  lowering.barrier();
+  SmallVector<Value> zeros(layout.registers(), e.f32(0));
+  SmallVector<Value> values = multiplyPanels(lowering, layout, left, right, depth, zeros);
+  return redistribute(lowering, values, layout, lowering.layouts().of(op.getResult()), false);
+}
+
+} // namespace tilewright::nvptx

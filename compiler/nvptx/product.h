@@ -1,0 +1,50 @@
+#pragma once
+
+#include "compiler/nvptx/function_lowering.h"
+
+namespace tilewright::nvptx {
+
+/// One side of a `tile.contract`: positions [offset, …) along the free axis of a view.
+struct Strip {
+  MemoryView view;
+  Num offset;                 ///< i64
+  bool depthIsMinor;          ///< the contracted axis is contiguous in memory
+  Num depth;                  ///< i64: elements of the contracted axis
+  const layout::AxisMap *map; ///< of the accumulators along the free axis
+
+  int64_t freeAxis() const { return depthIsMinor ? 0 : 1; }
+};
+
+/// How a product's operands pass through shared memory, a *stage* of the contracted axis at a time, and are
+/// multiplied from there. Another way to multiply is one more of these.
+class StagedProduct {
+public:
+  virtual ~StagedProduct() = default;
+  virtual int64_t step() const = 0;   ///< elements of the contracted axis in a stage
+  virtual int64_t stages() const = 0; ///< at least 2
+  virtual int64_t stageBytes() const = 0;
+  /// Starts to copy elements [k, k + step) into a stage, zeros where there are none.
+  virtual void copy(Num stage, Num k) = 0;
+  /// accumulators + what the stage adds, in registers of the product's layout.
+  virtual SmallVector<Value> multiply(Num stage, ValueRange accumulators) = 0;
+};
+
+std::unique_ptr<StagedProduct> makeMmaProduct(FunctionLowering &lowering, const Strip &left,
+                                              const Strip &right);
+std::unique_ptr<StagedProduct> makePanelProduct(FunctionLowering &lowering, const Strip &left,
+                                                const Strip &right, Multiply multiply);
+
+/// Panels hold fp32 operands depth by depth: element (position, k) is the (k·panelStride + position)-th.
+int64_t panelStride(const layout::AxisMap &map);
+/// accumulators + Σ over `depth` of two panels, by fp32 multiply-adds.
+SmallVector<Value> multiplyPanels(FunctionLowering &lowering, TileLayout layout, Num left, Num right,
+                                  int64_t depth, ValueRange accumulators);
+
+/// The registers of the result.
+SmallVector<Value> emitContract(FunctionLowering &lowering, tile::ContractOp op);
+SmallVector<Value> emitDot(FunctionLowering &lowering, tile::DotOp op);
+
+// PTX that both kinds of products use.
+void copyAsync(Emitter &e, Num shared, Num global, int64_t bytes, Num liveBytes);
+
+} // namespace tilewright::nvptx

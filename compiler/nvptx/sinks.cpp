@@ -1,0 +1,202 @@
+// How FunctionLowering emits stores and reductions, and keeps their order.
+
+#include "compiler/nvptx/exchange.h"
+#include "compiler/nvptx/function_lowering.h"
+#include "compiler/nvptx/memory_access.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+namespace tilewright::nvptx {
+
+using namespace mlir;
+
+void FunctionLowering::flush() {
+  while (!pending.empty()) {
+    SmallVector<Operation *> group = nextGroup();
+    llvm::erase_if(pending, [&](Operation *op) { return llvm::is_contained(group, op); });
+    emitGroup(group);
+  }
+}
+
+/// Whether a reduction must be emitted before `value` can be evaluated.
+bool FunctionLowering::dependsOnPending(Value value) const {
+  Operation *op = value.getDefiningOp();
+  if (!op) return false;
+  if (isa<tile::ReduceOp>(op)) return llvm::is_contained(pending, op);
+  if (!isElementwise(op) && !isLoad(op)) return false;
+  return llvm::any_of(op->getOperands(), [&](Value v) { return isTile(v) && dependsOnPending(v); });
+}
+
+/// The first sink and those behind it that go over the same registers, may move up to it, and wait for no
+/// reduction.
+SmallVector<Operation *> FunctionLowering::nextGroup() {
+  TileLayout layout = layouts_.of(pending.front()->getOperand(0));
+  SmallVector<Operation *> group;
+  llvm::SmallPtrSet<void *, 4> passed; // memory that sinks which stay behind write
+  for (Operation *op : pending) {
+    void *root = isStore(op) ? view(viewOf(op)).root.getAsOpaquePointer() : nullptr;
+    bool waits = llvm::any_of(op->getOperands(), [&](Value v) { return isTile(v) && dependsOnPending(v); });
+    if (layouts_.of(op->getOperand(0)) == layout && !waits && !(root && passed.contains(root)))
+      group.push_back(op);
+    else if (root)
+      passed.insert(root);
+  }
+  return group;
+}
+
+void FunctionLowering::emitGroup(ArrayRef<Operation *> group) {
+  evaluateNarrowLoads(group);
+  SmallVector<std::unique_ptr<MemoryAccess>> targets;
+  SmallVector<RegisterSums> sums;
+  for (Operation *op : group) {
+    if (isStore(op)) {
+      orderAccess(op);
+      targets.push_back(std::make_unique<MemoryAccess>(*this, op));
+    } else {
+      sums.emplace_back(*this, cast<tile::ReduceOp>(op));
+    }
+  }
+  TileLayout layout = layouts_.of(group.front()->getOperand(0));
+  constexpr int64_t kManyRegisters = 64;
+  const bool sumsRows = llvm::all_of(sums, [](RegisterSums &sum) { return sum.sumsRows(); });
+  if (targets.empty() && sumsRows && layout.registers() > kManyRegisters) {
+    sumRowByRow(sums, layout);
+    group = {};
+  }
+  for (int64_t r = 0; !group.empty() && r < layout.rows->registers(); ++r) {
+    SmallVector<SmallVector<Value>> stored(targets.size());
+    for (int64_t c = 0; c < layout.columns->registers(); ++c) {
+      size_t nextTarget = 0, nextSum = 0;
+      for (Operation *op : group) {
+        Value element = evaluate(op->getOperand(0), r, c);
+        if (isStore(op))
+          stored[nextTarget++].push_back(element);
+        else
+          sums[nextSum++].add(r, c, element);
+      }
+    }
+    size_t nextTarget = 0;
+    for (Operation *op : group) {
+      if (!isStore(op)) continue;
+      if (isa<tile::ReduceAddOp>(op))
+        targets[nextTarget]->add(r, stored[nextTarget]);
+      else
+        targets[nextTarget]->store(r, stored[nextTarget]);
+      ++nextTarget;
+    }
+  }
+  combineAcrossThreads(*this, sums);
+  for (RegisterSums &sum : sums)
+    setRegisters(sum.result(), sum.values());
+}
+
+/// Each row in a basic block of its own, behind a condition that always holds and ptxas cannot tell: it works
+/// within a block on as many rows at once as it likes, and would run out of registers.
+void FunctionLowering::sumRowByRow(MutableArrayRef<RegisterSums> sums, TileLayout layout) {
+  Value programs = e.b.create<NVVM::GridDimXOp>(e.b.getI32Type());
+  Value always = e.i32(0) < e.num(e.pinned(programs));
+  SmallVector<Type> types;
+  for (RegisterSums &sum : sums)
+    types.push_back(tile::elementOf(sum.result().getType()));
+  for (int64_t r = 0; r < layout.rows->registers(); ++r) {
+    auto known = registers;
+    SmallVector<Value> neutral;
+    for (RegisterSums &sum : sums)
+      neutral.push_back(sum.neutral());
+    auto block = e.b.create<scf::IfOp>(types, always, /*addThenBlock=*/true, /*addElseBlock=*/true);
+    e.inside(block.elseBlock(), [&] { e.b.create<scf::YieldOp>(neutral); });
+    e.inside(block.thenBlock(), [&] {
+      for (int64_t c = 0; c < layout.columns->registers(); ++c)
+        for (RegisterSums &sum : sums)
+          sum.add(r, c, evaluate(sum.operand(), r, c));
+      SmallVector<Value> totals;
+      for (RegisterSums &sum : sums)
+        totals.push_back(sum.values()[r]);
+      e.b.create<scf::YieldOp>(totals);
+    });
+    for (auto [sum, total] : llvm::zip(sums, block.getResults()))
+      sum.values()[r] = total;
+    registers = std::move(known);
+  }
+}
+
+/// Loads of rows and columns that the group needs, all before the first element: their latency is paid once.
+void FunctionLowering::evaluateNarrowLoads(ArrayRef<Operation *> group) {
+  llvm::SmallPtrSet<Operation *, 16> visited;
+  auto visit = [&](auto &self, Value value) -> void {
+    Operation *op = value.getDefiningOp();
+    if (!op || !isTile(value) || !(isElementwise(op) || isLoad(op)) || !visited.insert(op).second) return;
+    for (Value operand : op->getOperands())
+      self(self, operand);
+    auto type = tile::tileType(value);
+    if (isLoad(op) && (type.getDimSize(0) == 1 || type.getDimSize(1) == 1)) evaluateAll(value);
+  };
+  for (Operation *op : group)
+    for (Value operand : op->getOperands())
+      visit(visit, operand);
+}
+
+// ---- order ----
+
+/// A barrier, where a thread may touch what another one touched since the last.
+void FunctionLowering::orderAccess(Operation *access) {
+  Value root = view(viewOf(access)).root;
+  bool conflict = llvm::any_of(accesses, [&](Operation *earlier) {
+    return view(viewOf(earlier)).root == root && (isStore(earlier) || isStore(access)) &&
+           !touchSameElements(earlier, access);
+  });
+  if (conflict) barrier();
+  accesses.push_back(access);
+}
+
+/// Whether each thread touches in `b` the elements that it, and no other thread, touches in `a`.
+bool FunctionLowering::touchSameElements(Operation *a, Operation *b) const {
+  auto tileOf = [](Operation *op) { return isLoad(op) ? op->getResult(0) : op->getOperand(0); };
+  TileLayout layout = layouts_.of(tileOf(a));
+  if (!(layout == layouts_.of(tileOf(b))) || layout.threadMask() != layouts_.threads() - 1) return false;
+  auto places = [](Operation *op) {
+    return llvm::to_vector(op->getOperands().drop_front(isLoad(op) ? 0 : 1));
+  };
+  auto isIndirect = [](Operation *op) { return isa<tile::LoadRowsOp, tile::StoreRowsOp>(op); };
+  return isIndirect(a) == isIndirect(b) && places(a) == places(b);
+}
+
+/// Whether a thread may touch in one iteration what another thread touches in the next.
+bool FunctionLowering::iterationsConflict(scf::ForOp loop) const {
+  llvm::DenseMap<Value, SmallVector<Operation *>> byRoot;
+  loop.getBody()->walk([&](Operation *op) {
+    if (!isLoad(op) && !isStore(op)) return;
+    Value view = viewOf(op);
+    while (auto narrow = view.getDefiningOp<tile::NarrowOp>())
+      view = narrow.getView();
+    byRoot[view].push_back(op);
+  });
+  auto step = getConstantIntValue(loop.getStep());
+  // Blocks of successive iterations lie side by side.
+  auto isDisjoint = [&](Operation *op) {
+    if (isa<tile::LoadElementsOp>(op)) return false;
+    Value tile = isLoad(op) ? op->getResult(0) : op->getOperand(0);
+    for (Value offset : op->getOperands()) {
+      if (!offset.getType().isIndex()) continue;
+      if (auto sum = offset.getDefiningOp<arith::AddIOp>()) {
+        auto isOutside = [&](Value v) { return loop.isDefinedOutsideOfLoop(v); };
+        if (isOutside(sum.getLhs()))
+          offset = sum.getRhs();
+        else if (isOutside(sum.getRhs()))
+          offset = sum.getLhs();
+      }
+      bool isColumn = offset.getType().isIndex() && tile::tileType(tile).getDimSize(1) > 1;
+      if (offset == loop.getInductionVar() && isColumn && step && *step >= tile::tileType(tile).getDimSize(1))
+        return true;
+    }
+    return false;
+  };
+  for (auto &[root, ops] : byRoot) {
+    if (llvm::none_of(ops, isStore)) continue;
+    for (Operation *op : ops)
+      if (!isDisjoint(op) || (op != ops.front() && !touchSameElements(op, ops.front()))) return true;
+  }
+  return false;
+}
+
+} // namespace tilewright::nvptx

@@ -1,0 +1,68 @@
+// RUN: tile-opt %s --lower-to-threads --canonicalize --cse | FileCheck %s
+
+// CHECK: llvm.mlir.global external @shared_memory() {addr_space = 3 : i32, alignment = 128 : i64} : !llvm.array<0 x i8>
+
+// A vector is its address and its size; 128 columns are four for each of 32 threads.
+// CHECK-LABEL: func.func @twice(
+// CHECK-SAME: %[[A:.*]]: i64, %[[SIZE:.*]]: i64, %{{.*}}: i64, %{{.*}}: i64)
+// CHECK-SAME: shared_bytes = 0 : i64, threads = 32 : i64
+// CHECK: nvvm.read.ptx.sreg.ctaid.x
+// CHECK: %[[X:.*]]:4 = scf.if
+// CHECK: @$5 ld.global.v4.f32 {$0, $1, $2, $3}, [$4];
+// CHECK: } else {
+// CHECK-COUNT-4: ld.global.f32
+// CHECK: arith.addf %[[X]]#0, %[[X]]#0 : f32
+// CHECK: arith.addf %[[X]]#3, %[[X]]#3 : f32
+// CHECK: scf.if
+// CHECK: st.global.v4.f32
+// CHECK: } else {
+// CHECK-COUNT-4: st.global.f32
+func.func @twice(%a: !tile.view<?xf32> {tile.name = "a"}, %b: !tile.view<?xf32> {tile.name = "b", tile.written})
+    attributes {tile.kernel} {
+  %c128 = arith.constant 128 : index
+  %p = tile.program_id 0
+  %j = arith.muli %p, %c128 : index
+  %x = tile.load %a[%j] : !tile.view<?xf32> -> tensor<1x128xf32>
+  %y = arith.addf %x, %x : tensor<1x128xf32>
+  tile.store %y, %b[%j] : tensor<1x128xf32>, !tile.view<?xf32>
+  return
+}
+
+// A matrix brings its row stride. Eight bf16 are one access; a bf16 is widened by a shift, two fp32 are rounded at
+// once.
+// CHECK-LABEL: func.func @rounded(
+// CHECK-SAME: i64, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64)
+// CHECK: ld.global.v4.u32
+// CHECK: arith.shli
+// CHECK: cvt.rn.bf16x2.f32 $0, $1, $2;
+// CHECK: st.global.v4.u32
+func.func @rounded(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b", tile.written})
+    attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %x = tile.load %a[%c0, %c0] : !tile.view<?x?xbf16> -> tensor<4x64xbf16>
+  %w = arith.extf %x : tensor<4x64xbf16> to tensor<4x64xf32>
+  %y = arith.mulf %w, %w : tensor<4x64xf32>
+  %n = arith.truncf %y : tensor<4x64xf32> to tensor<4x64xbf16>
+  tile.store %n, %b[%c0, %c0] : tensor<4x64xbf16>, !tile.view<?x?xbf16>
+  return
+}
+
+// What one thread stored, another may load: a barrier stands between. The store itself is on the same elements as the
+// load before it, and needs none.
+// CHECK-LABEL: func.func @in_place(
+// CHECK: ld.global
+// CHECK-NOT: nvvm.barrier0
+// CHECK: st.global
+// CHECK: nvvm.barrier0
+// CHECK: ld.global
+func.func @in_place(%a: !tile.view<?xf32> {tile.name = "a", tile.written}, %b: !tile.view<?xf32> {tile.name = "b", tile.written})
+    attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %x = tile.load %a[%c0] : !tile.view<?xf32> -> tensor<1x128xf32>
+  %y = arith.addf %x, %x : tensor<1x128xf32>
+  tile.store %y, %a[%c0] : tensor<1x128xf32>, !tile.view<?xf32>
+  %z = tile.load %a[%c1] : !tile.view<?xf32> -> tensor<1x128xf32>
+  tile.store %z, %b[%c0] : tensor<1x128xf32>, !tile.view<?xf32>
+  return
+}

@@ -1,0 +1,64 @@
+// RUN: tile-opt %s --lower-to-threads=shared-limit=166912 --canonicalize --cse | FileCheck %s
+// RUN: tile-opt %s --lower-to-threads="shared-limit=166912 tf32" --canonicalize --cse | FileCheck %s --check-prefix=TF32
+
+// 128×128 in four warps of 64×64; three stages of 2·128·64 bf16.
+// CHECK-LABEL: func.func @bf16(
+// CHECK-SAME: shared_bytes = 98304 : i64, threads = 128 : i64
+// CHECK: nvvm.barrier0
+// CHECK: scf.for
+// CHECK: cp.async.cg.shared.global [$0], [$1], 16, $2;
+// CHECK: cp.async.commit_group;
+// CHECK: scf.for
+// CHECK: cp.async.wait_group 1;
+// CHECK-NEXT: nvvm.barrier0
+// CHECK: cp.async.cg.shared.global
+// CHECK: ldmatrix.sync.aligned.m8n8.x4.shared.b16
+// CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
+// CHECK-COUNT-128: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// CHECK-NOT: mma.sync
+// CHECK: cp.async.wait_group 0;
+func.func @bf16(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                %c: !tile.view<?x?xf32> {tile.name = "c", tile.written}) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %x = tile.contract %a[%c0] contracting 1, %b[%c0] contracting 0
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>
+  tile.store %x, %c[%c0, %c0] : tensor<128x128xf32>, !tile.view<?x?xf32>
+  return
+}
+
+// fp32 stays fp32 unless TF32 is asked for.
+// CHECK-LABEL: func.func @f32(
+// CHECK: cp.async.ca.shared.global [$0], [$1], 4, $2;
+// CHECK: ld.shared.v4.f32
+// CHECK: math.fma
+// CHECK-NOT: mma.sync
+// TF32-LABEL: func.func @f32(
+// TF32: cvt.rna.tf32.f32
+// TF32: mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32
+func.func @f32(%a: !tile.view<?x?xf32> {tile.name = "a"}, %b: !tile.view<?x?xf32> {tile.name = "b"},
+               %c: !tile.view<?x?xf32> {tile.name = "c", tile.written}) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %x = tile.contract %a[%c0] contracting 1, %b[%c0] contracting 1
+      : !tile.view<?x?xf32>, !tile.view<?x?xf32> -> tensor<64x64xf32>
+  tile.store %x, %c[%c0, %c0] : tensor<64x64xf32>, !tile.view<?x?xf32>
+  return
+}
+
+// Products of tiles and transposes go through shared memory.
+// CHECK-LABEL: func.func @tiles(
+// CHECK: st.shared.f32
+// CHECK: nvvm.barrier0
+// CHECK: math.fma
+// CHECK: st.shared.f32
+// CHECK: nvvm.barrier0
+// CHECK: ld.shared.f32
+func.func @tiles(%a: !tile.view<?x?xf32> {tile.name = "a"}, %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
+    attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %x = tile.load %a[%c0, %c0] : !tile.view<?x?xf32> -> tensor<16x32xf32>
+  %y = tile.load %a[%c0, %c0] : !tile.view<?x?xf32> -> tensor<32x8xf32>
+  %z = tile.dot %x, %y : tensor<16x32xf32>, tensor<32x8xf32>
+  %t = tile.transpose %z : tensor<16x8xf32>
+  tile.store %t, %c[%c0, %c0] : tensor<8x16xf32>, !tile.view<?x?xf32>
+  return
+}
