@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <chrono>
 
+#include "autotune/tuning_cache.h"
+#include "compiler/base/log.h"
 #include "kernels/jit.h"
 #include "kernels/lce/plan.h"
+#include "kernels/lce/search.h"
 #include "kernels/lce_execution.h"
 #include "kernels/loss/carver.h"
 #include "kernels/loss/validate.h"
+#include "kernels/tune_linear_cross_entropy.h"
 
 namespace tilewright {
 namespace {
@@ -253,11 +257,53 @@ StatusOr<LossReport> lce::execute(Runtime &runtime, const Problem &problem, cons
   return report;
 }
 
+namespace {
+
+/// Tunes with this call's data; whatever goes wrong, the call itself goes on.
+TuningCache::Record tuneNow(Runtime &runtime, TuningCache &cache, const TuningKey &key,
+                            const LinearCrossEntropyTensors &tensors,
+                            const LinearCrossEntropyOptions &options, Stream stream) {
+  const auto tuneCall = [&]() -> StatusOr<TuningRecord> {
+    TunerOptions tuner;
+    tuner.workspaceLimit = options.workspaceLimit;
+    TW_ASSIGN_OR_RETURN(TuningOutcome outcome,
+                        tuneLinearCrossEntropy(runtime, tensors, options, tuner, stream));
+    return std::move(outcome.record);
+  };
+  const auto accept = [](const TuningRecord &) { return true; };
+  StatusOr<TuningCache::Record> record = cache.obtain(key, accept, tuneCall);
+  if (!record.ok()) {
+    logWarning("linear cross entropy is not tuned: " + record.status().message());
+    return nullptr;
+  }
+  if (!*record) logWarning("linear cross entropy is not tuned: another process is still tuning");
+  return *record;
+}
+
+/// A tuned configuration where there is one and the environment lets us use it, else a planned one.
+StatusOr<Config> chooseConfig(Runtime &runtime, const Problem &problem,
+                              const LinearCrossEntropyTensors &tensors,
+                              const LinearCrossEntropyOptions &options, Stream stream) {
+  const Environment &environment = runtime.environment();
+  if (environment.autotune != AutotuneMode::off) {
+    TuningCache &cache = *TuningCache::shared(environment.cacheDir);
+    const TuningKey key = lce::tuningKey(problem, runtime.device().info());
+    TuningCache::Record record = cache.find(key);
+    if (!record && environment.autotune == AutotuneMode::write && problem.rows > 0)
+      record = tuneNow(runtime, cache, key, tensors, options, stream);
+    if (record)
+      if (auto config = tunedConfig(*record, problem, options.variant, options.workspaceLimit))
+        return *config;
+  }
+  return plan(problem, options.variant, options.workspaceLimit, runtime.device().info());
+}
+
+} // namespace
+
 StatusOr<LossReport> linearCrossEntropy(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
                                         const LinearCrossEntropyOptions &options, Stream stream) {
   TW_ASSIGN_OR_RETURN(const Problem problem, validate(tensors, options));
-  TW_ASSIGN_OR_RETURN(const Config config,
-                      plan(problem, options.variant, options.workspaceLimit, runtime.device().info()));
+  TW_ASSIGN_OR_RETURN(const Config config, chooseConfig(runtime, problem, tensors, options, stream));
   return execute(runtime, problem, config, tensors, options, stream);
 }
 

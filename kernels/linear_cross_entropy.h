@@ -38,6 +38,10 @@ struct LinearCrossEntropyTensors {
 /// kernels at the first call for a combination of types and options; the number of rows never compiles
 /// anything again.
 ///
+/// A tuned configuration is used where there is one for the device and such a problem, and it fits the limit
+/// (TILEWRIGHT_AUTOTUNE says otherwise). One configuration gives the same bits whatever the number of
+/// threads; two may differ in the last bits, as they sum S in another order.
+///
 /// User errors: shapes, types or options that do not fit, a workspace limit that no variant meets (the
 /// message says the smallest possible one), a label that is neither a class nor the ignore index (naming the
 /// first and its row; the outputs then hold the result with such rows ignored).

@@ -50,6 +50,7 @@ public:
   Runtime(std::unique_ptr<Device> device, Environment environment);
 
   Device &device() { return *device_; }
+  const Environment &environment() const { return environment_; }
 
   /// The kernel from memory, else from disk, else compiled; loaded on the device.
   StatusOr<KernelHandle> kernel(const KernelKey &key, const KernelSource &source);

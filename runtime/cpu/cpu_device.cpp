@@ -1,5 +1,6 @@
 #include "runtime/cpu/cpu_device.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -72,6 +73,7 @@ DeviceInfo describe(const Target &target, int threads) {
   info.fingerprint = sha256(joinFields({target.str(), processor, std::to_string(threads)}));
   info.memoryBytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   info.units = threads;
+  info.cacheBytes = std::max<int64_t>(0, sysconf(_SC_LEVEL2_CACHE_SIZE));
   return info;
 }
 

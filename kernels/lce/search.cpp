@@ -1,0 +1,254 @@
+#include "kernels/lce/search.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tilewright::lce {
+namespace {
+
+// What the kernels are tested with; larger blocks would only cost scratch.
+constexpr int64_t kMaxBlockRows = 1024, kMaxBlockColumns = 2048, kMaxStep = 4096;
+constexpr int64_t kStepUnit = 64;
+
+/// A product of a problem: where its configuration is kept, and its sizes.
+struct ProductSpec {
+  const char *name;
+  Product Config::*member;
+  int64_t rows, columns, depth;
+};
+
+/// Of a chunk of `chunk` rows; those whose result is wanted.
+std::vector<ProductSpec> productsOf(const Problem &p, int64_t chunk) {
+  const int64_t c = std::min(chunk, p.rows);
+  std::vector<ProductSpec> products = {{"forward", &Config::forward, c, p.classes, p.hidden}};
+  if (p.dHidden) products.push_back({"dx", &Config::dHidden, c, p.hidden, p.classes});
+  if (p.dWeight) products.push_back({"dw", &Config::dWeight, p.classes, p.hidden, c});
+  return products;
+}
+
+std::string rowsOf(const ProductSpec &p) { return std::string(p.name) + "_rows"; }
+std::string columnsOf(const ProductSpec &p) { return std::string(p.name) + "_columns"; }
+std::string stepOf(const ProductSpec &p) { return std::string(p.name) + "_step"; }
+
+StatusOr<int64_t> read(const Configuration &configuration, const std::string &name, int64_t unit,
+                       int64_t largest) {
+  const std::optional<int64_t> value = configuration.integer(name);
+  if (value && *value >= unit && *value <= largest && *value % unit == 0) return *value;
+  return userError(name + ": expected a multiple of " + std::to_string(unit) + " from " +
+                   std::to_string(unit) + " to " + std::to_string(largest) + " in " + configuration.str());
+}
+
+StatusOr<Product> readProduct(const Configuration &configuration, const ProductSpec &spec) {
+  Product product;
+  TW_ASSIGN_OR_RETURN(product.block.rows, read(configuration, rowsOf(spec), kRowStep, kMaxBlockRows));
+  TW_ASSIGN_OR_RETURN(product.block.columns,
+                      read(configuration, columnsOf(spec), kColumnStep, kMaxBlockColumns));
+  TW_ASSIGN_OR_RETURN(product.contractionStep, read(configuration, stepOf(spec), kStepUnit, kMaxStep));
+  return product;
+}
+
+/// The heuristic value first, then those of `values` that a matrix of this size has a use for.
+std::vector<ParameterValue> useful(int64_t heuristic, std::initializer_list<int64_t> values, int64_t size,
+                                   int64_t unit) {
+  std::vector<ParameterValue> kept = {heuristic};
+  for (const int64_t value : values)
+    kept.push_back(std::min(value, roundUp(size, unit)));
+  return kept;
+}
+
+// ---- The cost model of the CPU -----------------------------------------------------------------------
+
+// Moving one number into a packed panel costs as much as this many multiply-adds.
+constexpr double kPackCost = 10;
+
+/// A product in a configuration that is known to be readable.
+struct Work {
+  ProductSpec spec;
+  Product product;
+
+  int64_t programs() const {
+    return ceilDiv(spec.rows, product.block.rows) * ceilDiv(spec.columns, product.block.columns);
+  }
+  double area() const { return static_cast<double>(product.block.rows * product.block.columns); }
+};
+
+using WorkRule = std::function<bool(const Work &)>;
+
+class Rules {
+public:
+  explicit Rules(const Problem &problem) : problem_(problem) {}
+
+  std::vector<Work> worksOf(const Configuration &configuration) const {
+    std::vector<Work> works;
+    const StatusOr<Config> config = configOf(configuration, problem_);
+    if (config.ok())
+      for (const ProductSpec &spec : productsOf(problem_, config->chunkRows))
+        works.push_back({spec, (*config).*spec.member});
+    return works;
+  }
+
+  /// A rule that excludes a configuration if it holds for one of its products.
+  void prune(CostModel &model, std::string reason, WorkRule rule) const {
+    model.prune(std::move(reason), [self = *this, rule = std::move(rule)](const Configuration &c) {
+      const std::vector<Work> works = self.worksOf(c);
+      return std::any_of(works.begin(), works.end(), rule);
+    });
+  }
+
+private:
+  Problem problem_;
+};
+
+/// Accumulators and packed panels of one program.
+double scratchBytes(const Work &work, ElementType element) {
+  const Block &block = work.product.block;
+  return 4 * work.area() + static_cast<double>((block.rows + block.columns) * work.product.contractionStep *
+                                               static_cast<int64_t>(elementBytes(element)));
+}
+
+/// Multiply-adds of all workers while the busiest one works, over those that are needed.
+double excess(const Work &work, int units) {
+  const double rounds = static_cast<double>(ceilDiv(work.programs(), units));
+  return rounds * units * work.area() /
+         (static_cast<double>(work.spec.rows) * static_cast<double>(work.spec.columns));
+}
+
+/// Multiply-adds of the busiest worker, and what else takes as long as some.
+double estimate(const Work &work, int units) {
+  const Block &block = work.product.block;
+  const double perStep = work.area() + kPackCost * static_cast<double>(block.rows + block.columns);
+  // Accumulators leave the registers and come back once a step, which costs about 8 multiply-adds.
+  const double accumulators = 8 * work.area() / static_cast<double>(work.product.contractionStep);
+  return static_cast<double>(ceilDiv(work.programs(), units) * work.spec.depth) * (perStep + accumulators);
+}
+
+} // namespace
+
+TuningKey tuningKey(const Problem &problem, const DeviceInfo &device) {
+  const auto typeName = [](const std::optional<ElementType> &type) {
+    return std::string(type ? elementName(*type) : "none");
+  };
+  return {device.fingerprint,
+          "linear_cross_entropy",
+          {{"rows", sizeBucket(problem.rows)},
+           {"hidden", problem.hidden},
+           {"classes", problem.classes},
+           {"type", elementName(problem.element)},
+           {"dx", typeName(problem.dHidden)},
+           {"dw", typeName(problem.dWeight)},
+           {"reduction", problem.reduction == Reduction::none ? "none" : "scalar"}}};
+}
+
+Configuration configurationOf(const Config &config, const Problem &problem) {
+  const Variant variant = !problem.wantsGradients()     ? Variant::lossOnly
+                          : config.chunks(problem) == 1 ? Variant::whole
+                                                        : Variant::chunked;
+  Configuration configuration{{"variant", variantName(variant)}, {"chunk_rows", config.chunkRows}};
+  for (const ProductSpec &spec : productsOf(problem, config.chunkRows)) {
+    const Product &product = config.*spec.member;
+    configuration.set(rowsOf(spec), product.block.rows);
+    configuration.set(columnsOf(spec), product.block.columns);
+    configuration.set(stepOf(spec), product.contractionStep);
+  }
+  return configuration;
+}
+
+StatusOr<Config> configOf(const Configuration &configuration, const Problem &problem) {
+  Config config;
+  TW_ASSIGN_OR_RETURN(config.variant, parseVariant(configuration.text("variant").value_or("none")));
+  if ((config.variant == Variant::lossOnly) == problem.wantsGradients() ||
+      config.variant == Variant::automatic)
+    return userError("variant: expected " +
+                     std::string(problem.wantsGradients() ? "chunked or whole" : "loss_only") + " in " +
+                     configuration.str());
+  TW_ASSIGN_OR_RETURN(const int64_t chunk, read(configuration, "chunk_rows", kRowStep, int64_t(1) << 31));
+  config.chunkRows = config.variant == Variant::whole ? chunkBucket(std::max<int64_t>(problem.rows, 1))
+                                                      : balanced(problem.rows, chunk);
+  for (const ProductSpec &spec : productsOf(problem, config.chunkRows)) {
+    TW_ASSIGN_OR_RETURN(config.*spec.member, readProduct(configuration, spec));
+  }
+  return config;
+}
+
+SearchSpace searchSpace(const Problem &problem, const Config &heuristic, TargetKind target) {
+  SearchSpace space;
+  std::vector<ParameterValue> chunks = {heuristic.chunkRows};
+  for (const int64_t bytes :
+       {16 * kChunkBytes, 4 * kChunkBytes, 2 * kChunkBytes, kChunkBytes, kChunkBytes / 2, kChunkBytes / 4})
+    chunks.push_back(largestChunk(problem, heuristic.variant, bytes));
+  space.add("chunk_rows", chunks);
+  if (problem.wantsGradients())
+    space.add("variant", {variantName(Variant::chunked), variantName(Variant::whole)});
+  if (target != TargetKind::cpu) return space;
+
+  for (const ProductSpec &spec : productsOf(problem, heuristic.chunkRows)) {
+    const Product &product = heuristic.*spec.member;
+    // dX's and the forward product's rows are a chunk's, whose size is searched too.
+    const int64_t rows = spec.member == &Config::dWeight ? spec.rows : problem.rows;
+    space.add(rowsOf(spec), useful(product.block.rows, {64, 128, 192, 256}, rows, kRowStep));
+    space.add(columnsOf(spec),
+              useful(product.block.columns, {128, 192, 256, 384, 512, 768}, spec.columns, kColumnStep));
+    space.add(stepOf(spec), useful(product.contractionStep, {128, 256, 512}, spec.depth, kStepUnit));
+  }
+  return space;
+}
+
+std::vector<SearchStep> searchSteps(const Problem &problem, TargetKind target) {
+  std::vector<SearchStep> steps;
+  if (target == TargetKind::cpu)
+    for (const ProductSpec &spec : productsOf(problem, problem.rows))
+      steps.push_back({spec.name, {rowsOf(spec), columnsOf(spec), stepOf(spec)}});
+  steps.push_back({"chunk", {"variant", "chunk_rows"}});
+  return steps;
+}
+
+CostModel costModel(const Problem &problem, const DeviceInfo &device) {
+  CostModel model;
+  model.prune("a single chunk is the variant whole, several are chunked", [problem](const Configuration &c) {
+    const int64_t chunk = c.integer("chunk_rows").value_or(0);
+    return problem.wantsGradients() && (chunk >= problem.rows) != (c.text("variant") == "whole");
+  });
+  const int64_t quarter = device.memoryBytes / 4;
+  model.prune("the workspace takes more than a quarter of the device's memory",
+              [problem, quarter](const Configuration &c) {
+                const StatusOr<Config> config = configOf(c, problem);
+                return config.ok() && layOut(problem, *config, nullptr).bytes > quarter;
+              });
+
+  const Rules rules(problem);
+  const double cache = static_cast<double>(device.cacheBytes);
+  const int units = device.units;
+  rules.prune(model, "a program's accumulators and panels exceed the second-level cache",
+              [=](const Work &work) { return cache > 0 && scratchBytes(work, problem.element) > cache; });
+  rules.prune(model, "workers idle, or compute what lies outside of the matrix, for a third of the time",
+              [=](const Work &work) { return excess(work, units) > 1.5 && work.programs() > 1; });
+  rules.prune(model, "filling the panels costs more than a quarter of the multiply-adds",
+              [](const Work &work) {
+                const Block &block = work.product.block;
+                return work.programs() > 1 &&
+                       kPackCost * static_cast<double>(block.rows + block.columns) > 0.25 * work.area();
+              });
+  model.setEstimate([=](const Configuration &c) {
+    double sum = 0;
+    for (const Work &work : rules.worksOf(c))
+      sum += estimate(work, units);
+    return sum;
+  });
+  return model;
+}
+
+std::optional<Config> tunedConfig(const TuningRecord &record, const Problem &problem, Variant variant,
+                                  int64_t workspaceLimit) {
+  const auto fits = [&](const MeasuredConfiguration &winner) {
+    const StatusOr<Config> config = configOf(winner.configuration, problem);
+    if (!config.ok() || (variant == Variant::whole && config->chunks(problem) > 1)) return false;
+    return workspaceLimit == 0 || layOut(problem, *config, nullptr).bytes <= workspaceLimit;
+  };
+  const MeasuredConfiguration *winner = chooseWinner(record, fits);
+  if (!winner) return std::nullopt;
+  Config config = *configOf(winner->configuration, problem);
+  if (variant != Variant::automatic && problem.wantsGradients()) config.variant = variant;
+  return config;
+}
+
+} // namespace tilewright::lce

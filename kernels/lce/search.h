@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "autotune/tunable.h"
+#include "kernels/lce/plan.h"
+
+namespace tilewright::lce {
+
+/// What may be tuned about a problem, in the autotuner's terms.
+
+/// Rows are bucketed; everything else that changes the time is exact.
+TuningKey tuningKey(const Problem &problem, const DeviceInfo &device);
+
+/// A configuration of one chunk is called `whole`, of several `chunked`.
+Configuration configurationOf(const Config &config, const Problem &problem);
+/// A user error when a value is missing, or outside of what the kernels can do: records may come from
+/// anywhere.
+StatusOr<Config> configOf(const Configuration &configuration, const Problem &problem);
+
+/// Chunks on every device; the products' blocks on a CPU. The values of `heuristic` are among those to try.
+SearchSpace searchSpace(const Problem &problem, const Config &heuristic, TargetKind target);
+std::vector<SearchStep> searchSteps(const Problem &problem, TargetKind target);
+CostModel costModel(const Problem &problem, const DeviceInfo &device);
+
+/// The best winner of a record that is of this variant and fits the limit (0: none), if there is one.
+std::optional<Config> tunedConfig(const TuningRecord &record, const Problem &problem, Variant variant,
+                                  int64_t workspaceLimit);
+
+} // namespace tilewright::lce

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernels/lce/plan.h"
+#include "kernels/linear_cross_entropy.h"
+
+namespace tilewright::lce {
+
+/// Judges results of one call's inputs by what float64 says about a few rows and classes, and by whether
+/// everything else agrees with the first result that passed. Reads the device's memory; the inputs must not
+/// change.
+class Check {
+public:
+  /// `tensors` have lse, which tells the gradient of a class from all rows.
+  static StatusOr<Check> make(Device &device, Stream stream, const Problem &problem,
+                              const LinearCrossEntropyTensors &tensors,
+                              const LinearCrossEntropyOptions &options);
+
+  /// An internal error names the output that is wrong, by how much, and what is allowed.
+  Status check();
+
+private:
+  struct Row {
+    int64_t row = 0;
+    double lse = 0;
+    std::vector<double> dHidden;
+  };
+  struct Class {
+    int64_t label = 0;
+    std::vector<double> logits; ///< of every valid row
+  };
+  /// What is kept of a result to compare others with.
+  struct Sketch {
+    std::vector<float> lse;
+    std::vector<double> dHidden, dWeight; ///< each row's product with one fixed vector of signs
+  };
+
+  Check(Device &device, Stream stream, const Problem &problem, const LinearCrossEntropyTensors &tensors)
+      : device_(&device), stream_(stream), p_(problem), t_(tensors) {}
+
+  Status readInputs(const LinearCrossEntropyOptions &options);
+  Status computeRows();
+  Status computeClasses();
+
+  Status checkLosses(const std::vector<float> &lse) const;
+  Status checkDHidden() const;
+  Status checkDWeight(const std::vector<float> &lse) const;
+  Status compare(const Sketch &sketch) const;
+  StatusOr<std::vector<double>> project(const TensorRef &matrix) const;
+  StatusOr<std::vector<float>> readRows(const TensorRef &matrix, int64_t first, int64_t count) const;
+  double allowedGradientError() const { return p_.element == ElementType::f32 ? 4e-5 : 8e-3; }
+
+  Device *device_;
+  Stream stream_;
+  Problem p_;
+  LinearCrossEntropyTensors t_;
+
+  std::vector<float> hidden_;       ///< X
+  std::vector<int64_t> valid_;      ///< rows that are not ignored
+  std::vector<int64_t> label_;      ///< of the valid rows
+  std::vector<double> gradient_;    ///< what multiplies a valid row's gradient
+  std::vector<double> targetLogit_; ///< of the valid rows
+  double logitSize_ = 1;            ///< the largest |logit| seen
+  std::vector<Row> rows_;
+  std::vector<Class> classes_;
+  std::optional<Sketch> accepted_;
+};
+
+} // namespace tilewright::lce
