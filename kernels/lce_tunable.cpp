@@ -8,7 +8,7 @@ LceTunable::LceTunable(Runtime &runtime, Stream stream, const Problem &problem, 
                        const LinearCrossEntropyOptions &options)
     : runtime_(runtime), stream_(stream), problem_(problem), heuristic_(heuristic), options_(options),
       space_(searchSpace(problem, heuristic, runtime.device().target().kind)),
-      model_(lce::costModel(problem, runtime.device().info())) {}
+      model_(lce::costModel(problem, heuristic, runtime.device().info())) {}
 
 StatusOr<std::unique_ptr<LceTunable>> LceTunable::make(Runtime &runtime, const Problem &problem,
                                                        const LinearCrossEntropyTensors &tensors,

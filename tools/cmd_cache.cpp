@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "autotune/tuning_cache.h"
 #include "compiler/base/env.h"
 #include "compiler/base/version.h"
 #include "runtime/artifact_cache.h"
@@ -36,6 +37,9 @@ Status list(ArtifactCache &cache, const std::string &dir) {
   }
   if (!entries.empty()) fmt::print("{}", table.str(""));
   fmt::print("{} kernels, {} in {}\n", entries.size(), bytesText(static_cast<double>(bytes)), dir);
+  for (const TuningCache::Record &record : TuningCache::shared(dir)->records())
+    fmt::print("tuned: {} {}, {}{}\n", record->key.operation, record->key.problem.str(), record->deviceName,
+               record->complete ? "" : " (interrupted)");
   return {};
 }
 
@@ -74,6 +78,23 @@ Status importFrom(ArtifactCache &cache, const std::string &file) {
   return {};
 }
 
+bool isTuningFile(const std::string &file) {
+  const std::string ending = ".json";
+  return file.size() > ending.size() && file.compare(file.size() - ending.size(), ending.size(), ending) == 0;
+}
+
+Status exportTuning(const std::string &dir, const std::string &file) {
+  TW_ASSIGN_OR_RETURN(const int count, TuningCache::shared(dir)->exportTo(file));
+  fmt::print("wrote {} tuning records to {}\n", count, file);
+  return {};
+}
+
+Status importTuning(const std::string &dir, const std::string &file) {
+  TW_ASSIGN_OR_RETURN(const int count, TuningCache::shared(dir)->importFrom(file));
+  fmt::print("added {} tuning records from {}\n", count, file);
+  return {};
+}
+
 Status cacheAction(const Arguments &arguments) {
   const std::vector<std::string> &words = arguments.positionals();
   const std::string action = words.empty() ? "" : words[0];
@@ -88,6 +109,8 @@ Status cacheAction(const Arguments &arguments) {
   if (action == "list") return list(*cache, dir);
   if (action == "verify") return verify(*cache, dir);
   if (action == "prune") return prune(*cache, dir);
+  if (isTuningFile(words[1]))
+    return action == "export" ? exportTuning(dir, words[1]) : importTuning(dir, words[1]);
   return action == "export" ? exportTo(*cache, words[1]) : importFrom(*cache, words[1]);
 }
 
@@ -96,13 +119,13 @@ Status cacheAction(const Arguments &arguments) {
 Command cacheCommand() {
   Command command;
   command.name = "cache";
-  command.summary = "the compiled kernels on disk";
+  command.summary = "the compiled kernels and tuning records on disk";
   command.usage =
       "list          every kernel, its size, age and state\n"
       "verify        checks every file against its hash; exit code 1 if any is damaged\n"
       "prune         removes damaged kernels, those of other versions, and what dead processes left\n"
-      "export FILE   all good kernels as one tar file\n"
-      "import FILE   adds those of an exported file; they will be run, so trust its source";
+      "export FILE   all good kernels as one tar file; to a FILE.json, the tuning records\n"
+      "import FILE   adds those of an exported file; kernels will be run, so trust their source";
   command.positionals = 2;
   command.run = cacheAction;
   return command;

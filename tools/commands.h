@@ -7,6 +7,7 @@ namespace tilewright {
 /// One a file, cmd_NAME.cpp. They print to stdout and return what went wrong.
 Command demoCommand();
 Command runCommand();
+Command tuneCommand();
 Command benchCommand();
 Command emitCommand();
 Command inspectCommand();

@@ -14,7 +14,8 @@ namespace {
 constexpr int kDone = 0, kOtherError = 1, kUserError = 2;
 
 std::vector<Command> allCommands() {
-  return {demoCommand(), runCommand(), benchCommand(), emitCommand(), inspectCommand(), cacheCommand()};
+  return {demoCommand(), runCommand(),     tuneCommand(), benchCommand(),
+          emitCommand(), inspectCommand(), cacheCommand()};
 }
 
 void printOverview(const std::vector<Command> &commands) {
@@ -28,7 +29,6 @@ void printOverview(const std::vector<Command> &commands) {
 }
 
 Status unknownCommand(const std::string &word, const std::vector<Command> &commands) {
-  if (word == "tune") return notInThisVersion("tune");
   std::string names;
   for (const Command &command : commands)
     names += (names.empty() ? "" : ", ") + command.name;

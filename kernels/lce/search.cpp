@@ -76,7 +76,7 @@ using WorkRule = std::function<bool(const Work &)>;
 
 class Rules {
 public:
-  explicit Rules(const Problem &problem) : problem_(problem) {}
+  Rules(const Problem &problem, const Config &heuristic) : problem_(problem), heuristic_(heuristic) {}
 
   std::vector<Work> worksOf(const Configuration &configuration) const {
     std::vector<Work> works;
@@ -91,12 +91,19 @@ public:
   void prune(CostModel &model, std::string reason, WorkRule rule) const {
     model.prune(std::move(reason), [self = *this, rule = std::move(rule)](const Configuration &c) {
       const std::vector<Work> works = self.worksOf(c);
-      return std::any_of(works.begin(), works.end(), rule);
+      return std::any_of(works.begin(), works.end(),
+                         [&](const Work &work) { return !self.isHeuristic(work) && rule(work); });
     });
   }
 
 private:
+  /// A rule that excluded what all other parameters are tried with would exclude everything.
+  bool isHeuristic(const Work &work) const {
+    return work.product.str() == (heuristic_.*work.spec.member).str();
+  }
+
   Problem problem_;
+  Config heuristic_;
 };
 
 /// Accumulators and packed panels of one program.
@@ -202,7 +209,7 @@ std::vector<SearchStep> searchSteps(const Problem &problem, TargetKind target) {
   return steps;
 }
 
-CostModel costModel(const Problem &problem, const DeviceInfo &device) {
+CostModel costModel(const Problem &problem, const Config &heuristic, const DeviceInfo &device) {
   CostModel model;
   model.prune("a single chunk is the variant whole, several are chunked", [problem](const Configuration &c) {
     const int64_t chunk = c.integer("chunk_rows").value_or(0);
@@ -215,7 +222,7 @@ CostModel costModel(const Problem &problem, const DeviceInfo &device) {
                 return config.ok() && layOut(problem, *config, nullptr).bytes > quarter;
               });
 
-  const Rules rules(problem);
+  const Rules rules(problem, heuristic);
   const double cache = static_cast<double>(device.cacheBytes);
   const int units = device.units;
   rules.prune(model, "a program's accumulators and panels exceed the second-level cache",

@@ -22,7 +22,8 @@ StatusOr<Config> configOf(const Configuration &configuration, const Problem &pro
 /// Chunks on every device; the products' blocks on a CPU. The values of `heuristic` are among those to try.
 SearchSpace searchSpace(const Problem &problem, const Config &heuristic, TargetKind target);
 std::vector<SearchStep> searchSteps(const Problem &problem, TargetKind target);
-CostModel costModel(const Problem &problem, const DeviceInfo &device);
+/// Its rules do not judge products as `heuristic` has them.
+CostModel costModel(const Problem &problem, const Config &heuristic, const DeviceInfo &device);
 
 /// The best winner of a record that is of this variant and fits the limit (0: none), if there is one.
 std::optional<Config> tunedConfig(const TuningRecord &record, const Problem &problem, Variant variant,

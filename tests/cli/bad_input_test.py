@@ -163,7 +163,6 @@ class Options(BadInput):
             self.refuse_run(f"{option} {later}", *GOOD, option + "=nan")
         self.refuse_run(f"--variant recompute {later}", *GOOD, "--variant", "recompute")
         self.refuse_run(f"--dtype tf32 {later}", *GOOD, "--dtype", "tf32")
-        self.refuse(f"tune {later}", "tune", "--shape", "1,2,3")
         self.refuse(f"--against cublas {later}", "bench", "--shape", "1,2,3", "--against", "cublas")
         for target in ("sm_80", "sm_90a"):
             self.refuse(f"--target {target} {later}", "emit", "--kernel", "vector_add", "--target", target, "--stage", "ptx")
