@@ -31,8 +31,10 @@ public:
     const std::vector<SearchStep> steps = tunable_.steps();
     base_ = heuristic;
     std::vector<int> wanted;
-    for (const SearchStep &step : steps)
-      wanted.push_back(static_cast<int>(select(step).kept.size()));
+    for (const SearchStep &step : steps) {
+      const std::vector<Configuration> kept = select(step).kept;
+      wanted.push_back(static_cast<int>(kept.size() - std::count(kept.begin(), kept.end(), heuristic)));
+    }
     const std::vector<int> given = shares(wanted, std::max(0, options_.limit - 1));
     planned_ = 1;
     for (int count : given)

@@ -9,6 +9,8 @@ namespace {
 // What the kernels are tested with; larger blocks would only cost scratch.
 constexpr int64_t kMaxBlockRows = 1024, kMaxBlockColumns = 2048, kMaxStep = 4096;
 constexpr int64_t kStepUnit = 64;
+// What the CPU's lowering stages at once when a step of 0 leaves it the choice.
+constexpr int64_t kChosenStep = 256;
 
 /// A product of a problem: where its configuration is kept, and its sizes.
 struct ProductSpec {
@@ -38,12 +40,19 @@ StatusOr<int64_t> read(const Configuration &configuration, const std::string &na
                    std::to_string(unit) + " to " + std::to_string(largest) + " in " + configuration.str());
 }
 
+/// The same, or 0.
+StatusOr<int64_t> readOrNone(const Configuration &configuration, const std::string &name, int64_t unit,
+                             int64_t largest) {
+  if (configuration.integer(name) == 0) return int64_t(0);
+  return read(configuration, name, unit, largest);
+}
+
 StatusOr<Product> readProduct(const Configuration &configuration, const ProductSpec &spec) {
   Product product;
   TW_ASSIGN_OR_RETURN(product.block.rows, read(configuration, rowsOf(spec), kRowStep, kMaxBlockRows));
   TW_ASSIGN_OR_RETURN(product.block.columns,
                       read(configuration, columnsOf(spec), kColumnStep, kMaxBlockColumns));
-  TW_ASSIGN_OR_RETURN(product.contractionStep, read(configuration, stepOf(spec), kStepUnit, kMaxStep));
+  TW_ASSIGN_OR_RETURN(product.contractionStep, readOrNone(configuration, stepOf(spec), kStepUnit, kMaxStep));
   return product;
 }
 
@@ -69,6 +78,7 @@ struct Work {
   int64_t programs() const {
     return ceilDiv(spec.rows, product.block.rows) * ceilDiv(spec.columns, product.block.columns);
   }
+  int64_t step() const { return product.contractionStep > 0 ? product.contractionStep : kChosenStep; }
   double area() const { return static_cast<double>(product.block.rows * product.block.columns); }
 };
 
@@ -109,7 +119,7 @@ private:
 /// Accumulators and packed panels of one program.
 double scratchBytes(const Work &work, ElementType element) {
   const Block &block = work.product.block;
-  return 4 * work.area() + static_cast<double>((block.rows + block.columns) * work.product.contractionStep *
+  return 4 * work.area() + static_cast<double>((block.rows + block.columns) * work.step() *
                                                static_cast<int64_t>(elementBytes(element)));
 }
 
@@ -125,7 +135,7 @@ double estimate(const Work &work, int units) {
   const Block &block = work.product.block;
   const double perStep = work.area() + kPackCost * static_cast<double>(block.rows + block.columns);
   // Accumulators leave the registers and come back once a step, which costs about 8 multiply-adds.
-  const double accumulators = 8 * work.area() / static_cast<double>(work.product.contractionStep);
+  const double accumulators = 8 * work.area() / static_cast<double>(work.step());
   return static_cast<double>(ceilDiv(work.programs(), units) * work.spec.depth) * (perStep + accumulators);
 }
 
@@ -195,7 +205,7 @@ SearchSpace searchSpace(const Problem &problem, const Config &heuristic, TargetK
     space.add(rowsOf(spec), useful(product.block.rows, {64, 128, 192, 256}, rows, kRowStep));
     space.add(columnsOf(spec),
               useful(product.block.columns, {128, 192, 256, 384, 512, 768}, spec.columns, kColumnStep));
-    space.add(stepOf(spec), useful(product.contractionStep, {128, 256, 512}, spec.depth, kStepUnit));
+    space.add(stepOf(spec), {product.contractionStep, int64_t(128), int64_t(512)});
   }
   return space;
 }

@@ -10,7 +10,7 @@ import cli
 class CommandsTest(cli.CliTest):
     def test_help_of_everything(self):
         overview = self.succeed("--help")
-        for command in ("demo", "run", "bench", "emit", "inspect", "cache"):
+        for command in ("demo", "run", "tune", "bench", "emit", "inspect", "cache"):
             self.assertIn(f"tilewright {command}", overview)
             self.assertIn(f"tilewright {command}: ", self.succeed(command, "--help"))
         self.assertIn("--workspace-limit BYTES", self.succeed("run", "--hidden", "absent", "--help"))

@@ -1,0 +1,141 @@
+// What may be tuned about linear cross entropy: plain data, no device.
+
+#include "kernels/lce/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tilewright::lce {
+namespace {
+
+using ::testing::HasSubstr;
+
+Problem problem(int64_t rows = 1024, int64_t hidden = 768, int64_t classes = 32768) {
+  Problem p;
+  p.rows = rows, p.hidden = hidden, p.classes = classes;
+  p.dHidden = p.dWeight = ElementType::f32;
+  return p;
+}
+
+DeviceInfo machine() {
+  DeviceInfo info;
+  info.fingerprint = "machine";
+  info.memoryBytes = int64_t(8) << 30;
+  info.units = 2;
+  info.cacheBytes = 1 << 20;
+  return info;
+}
+
+Config planned(const Problem &p) { return *plan(p, Variant::automatic, 0, machine()); }
+
+Configuration sample() { return configurationOf(planned(problem()), problem()); }
+
+TEST(LceSearch, ConfigurationsReadBack) {
+  for (const Problem &p : {problem(), problem(1, 1, 1), problem(5000, 64, 100)}) {
+    const Configuration configuration = configurationOf(planned(p), p);
+    const auto config = configOf(configuration, p);
+    ASSERT_TRUE(config.ok()) << config.status().message();
+    EXPECT_EQ(config->str(), planned(p).str());
+    EXPECT_EQ(configurationOf(*config, p), configuration);
+  }
+}
+
+TEST(LceSearch, ConfigurationsFromElsewhereAreChecked) {
+  struct Case {
+    const char *name;
+    ParameterValue value;
+  };
+  for (const Case &c :
+       {Case{"variant", "loss_only"}, Case{"variant", "auto"}, Case{"variant", "fastest"},
+        Case{"variant", int64_t(1)}, Case{"chunk_rows", int64_t(0)}, Case{"chunk_rows", int64_t(1) << 60},
+        Case{"chunk_rows", int64_t(100)}, Case{"forward_rows", int64_t(1) << 40},
+        Case{"forward_rows", int64_t(12)}, Case{"forward_rows", "192"}, Case{"dx_columns", int64_t(48)},
+        Case{"dx_columns", int64_t(0)}, Case{"dw_step", int64_t(8192)}}) {
+    Configuration configuration = sample();
+    configuration.set(c.name, c.value);
+    const auto config = configOf(configuration, problem());
+    ASSERT_FALSE(config.ok()) << configuration.str();
+    EXPECT_EQ(config.status().kind(), StatusKind::user);
+  }
+  EXPECT_FALSE(configOf({}, problem()).ok());
+}
+
+TEST(LceSearch, EverythingWorthTryingCanBeRead) {
+  const Problem p = problem();
+  const SearchSpace space = searchSpace(p, planned(p), TargetKind::cpu);
+  const CostModel model = costModel(p, planned(p), machine());
+  for (const SearchStep &step : searchSteps(p, TargetKind::cpu)) {
+    const auto selection = model.select(space.combinations(sample(), step.parameters));
+    EXPECT_GE(selection.kept.size(), step.name == "chunk" ? 3u : 8u) << step.name;
+    for (const Configuration &configuration : selection.kept)
+      EXPECT_TRUE(configOf(configuration, p).ok()) << configuration.str();
+  }
+}
+
+TEST(LceSearch, PrunesForAReason) {
+  const Problem p = problem();
+  const CostModel model = costModel(p, planned(p), machine());
+  EXPECT_EQ(model.exclusion(sample()), nullptr);
+  const auto reason = [&](const char *name, ParameterValue value, const char *other = nullptr,
+                          int64_t second = 0) -> std::string {
+    Configuration configuration = sample();
+    configuration.set(name, std::move(value));
+    if (other) configuration.set(other, second);
+    const std::string *found = model.exclusion(configuration);
+    return found ? *found : "";
+  };
+  EXPECT_THAT(reason("forward_columns", int64_t(1024)), HasSubstr("cache"));
+  EXPECT_THAT(reason("dw_rows", int64_t(64), "dw_columns", 640), HasSubstr("idle"));
+  EXPECT_THAT(reason("dw_rows", int64_t(8)), HasSubstr("panels"));
+  EXPECT_THAT(reason("variant", "whole"), HasSubstr("single chunk"));
+  EXPECT_EQ(reason("forward_rows", int64_t(128)), "");
+}
+
+TEST(LceSearch, AnotherDeviceTunesChunksOnly) {
+  const auto steps = searchSteps(problem(), TargetKind::nvptx);
+  ASSERT_EQ(steps.size(), 1u);
+  EXPECT_EQ(steps[0].name, "chunk");
+}
+
+TEST(LceSearch, KeysHoldWhatChangesTheTime) {
+  const std::string key = tuningKey(problem(), machine()).str();
+  EXPECT_EQ(tuningKey(problem(513), machine()).str(), key) << "rows share a bucket";
+  EXPECT_NE(tuningKey(problem(512), machine()).str(), key);
+  EXPECT_NE(tuningKey(problem(1024, 769), machine()).str(), key);
+  EXPECT_NE(tuningKey(problem(1024, 768, 32767), machine()).str(), key);
+  Problem other = problem();
+  other.dHidden = std::nullopt;
+  EXPECT_NE(tuningKey(other, machine()).str(), key);
+  other = problem();
+  other.reduction = Reduction::none;
+  EXPECT_NE(tuningKey(other, machine()).str(), key);
+  DeviceInfo elsewhere = machine();
+  elsewhere.fingerprint = "another";
+  EXPECT_NE(tuningKey(problem(), elsewhere).str(), key);
+}
+
+TEST(LceSearch, TheLimitChoosesTheWinner) {
+  const Problem p = problem();
+  TuningRecord record;
+  const auto add = [&](int64_t chunk, double milliseconds) {
+    Configuration configuration = sample();
+    configuration.set("variant", chunk >= p.rows ? "whole" : "chunked");
+    configuration.set("chunk_rows", chunk);
+    record.winners.push_back({configuration, milliseconds, 5, 0});
+    return layOut(p, *configOf(configuration, p), nullptr).bytes;
+  };
+  const int64_t whole = add(1152, 100), small = add(192, 120);
+  const auto rows = [&](int64_t limit, Variant variant = Variant::automatic) {
+    const auto config = tunedConfig(record, p, variant, limit);
+    return config ? config->chunkRows : 0;
+  };
+  EXPECT_EQ(rows(0), 1152);
+  EXPECT_EQ(rows(whole), 1152);
+  EXPECT_EQ(rows(whole - 1), 192);
+  EXPECT_EQ(rows(small - 1), 0);
+  EXPECT_EQ(rows(whole - 1, Variant::whole), 0);
+  EXPECT_EQ(tunedConfig(record, p, Variant::chunked, 0)->variant, Variant::chunked);
+}
+
+} // namespace
+} // namespace tilewright::lce
