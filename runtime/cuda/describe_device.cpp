@@ -1,5 +1,7 @@
 #include "runtime/cuda/describe_device.h"
 
+#include <algorithm>
+
 #include "compiler/base/hash.h"
 
 namespace tilewright::cuda {
@@ -60,7 +62,11 @@ StatusOr<Target> targetFor(int major, int minor) {
   if (major < 8)
     return userError("expected an NVIDIA GPU of compute capability 8.0 or later, found " +
                      std::to_string(major) + "." + std::to_string(minor) + "; use the device cpu");
-  return Target{TargetKind::nvptx, major >= 9 ? "sm_90" : "sm_80", ""};
+  // They differ in how much shared memory a program can have.
+  if (major >= 9) return Target{TargetKind::nvptx, "sm_90", ""};
+  const char *eights[] = {"sm_80", "sm_80", "sm_80", "sm_80", "sm_80",
+                          "sm_80", "sm_86", "sm_87", "sm_87", "sm_89"};
+  return Target{TargetKind::nvptx, eights[std::clamp(minor, 0, 9)], ""};
 }
 
 StatusOr<DeviceDescription> describeDevice(const Driver &driver, CUdevice device,

@@ -119,7 +119,8 @@ TEST(CudaHandles, AreDestroyedOnceAndKeepTheirContext) {
 
 TEST(CudaTarget, IsTheNewestPortableOneThatTheGpuRuns) {
   EXPECT_EQ(targetFor(8, 0)->str(), "nvptx sm_80");
-  EXPECT_EQ(targetFor(8, 9)->str(), "nvptx sm_80");
+  EXPECT_EQ(targetFor(8, 6)->str(), "nvptx sm_86");
+  EXPECT_EQ(targetFor(8, 9)->str(), "nvptx sm_89");
   EXPECT_EQ(targetFor(9, 0)->str(), "nvptx sm_90");
   EXPECT_EQ(targetFor(12, 0)->str(), "nvptx sm_90");
   Status old = targetFor(7, 5).status();
