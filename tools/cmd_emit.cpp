@@ -8,22 +8,31 @@
 namespace tilewright {
 namespace {
 
-StatusOr<Stage> stageOf(const Arguments &arguments) {
-  TW_ASSIGN_OR_RETURN(const std::string name, arguments.required("--stage"));
-  if (name == "ptx")
+/// The assembly of a target has one name: asm on a processor, ptx on a GPU.
+StatusOr<Stage> stageOf(const Arguments &arguments, const Target &target) {
+  TW_RETURN_IF_ERROR(arguments.required("--stage").status());
+  TW_ASSIGN_OR_RETURN(const std::string name, arguments.choice("--stage", {"tile", "llvm", "asm", "ptx"}));
+  const bool isCpu = target.kind == TargetKind::cpu;
+  if (name == "ptx" && isCpu)
     return userError(
         "expected --stage tile, llvm or asm for --target cpu, found 'ptx', which is NVIDIA's assembly");
-  TW_ASSIGN_OR_RETURN(const std::string known, arguments.choice("--stage", {"tile", "llvm", "asm"}));
-  return known == "tile" ? Stage::tile : known == "llvm" ? Stage::llvm : Stage::assembly;
+  if (name == "asm" && !isCpu)
+    return userError("expected --stage tile, llvm or ptx for --target " + target.arch +
+                     ", found 'asm', which the driver makes of the PTX");
+  return name == "tile" ? Stage::tile : name == "llvm" ? Stage::llvm : Stage::assembly;
+}
+
+StatusOr<Target> targetOf(const Arguments &arguments) {
+  TW_ASSIGN_OR_RETURN(const std::string name, arguments.required("--target"));
+  if (name == "sm_90a") return notInThisVersion("--target sm_90a", "sm_90, sm_80 or cpu");
+  StatusOr<Target> target = parseTarget(name);
+  return target.ok() ? target : userError("--target: " + target.status().message());
 }
 
 Status emitKernel(const Arguments &arguments) {
   TW_ASSIGN_OR_RETURN(const std::string name, arguments.required("--kernel"));
-  TW_RETURN_IF_ERROR(arguments.required("--target").status());
-  TW_ASSIGN_OR_RETURN(const std::string targetName,
-                      arguments.choice("--target", {"cpu"}, {"sm_80", "sm_90a"}));
-  TW_ASSIGN_OR_RETURN(const Target target, parseTarget(targetName));
-  TW_ASSIGN_OR_RETURN(const Stage stage, stageOf(arguments));
+  TW_ASSIGN_OR_RETURN(const Target target, targetOf(arguments));
+  TW_ASSIGN_OR_RETURN(const Stage stage, stageOf(arguments, target));
   TW_ASSIGN_OR_RETURN(const std::string dtype, arguments.choice("--dtype", {"f32", "bf16", "f16"}, {"tf32"}));
   TW_ASSIGN_OR_RETURN(const ElementType element, parseElementType(dtype));
   TW_ASSIGN_OR_RETURN(const Kernel kernel, findKernel(name, element));
@@ -39,11 +48,11 @@ Command emitCommand() {
   Command command;
   command.name = "emit";
   command.summary = "a kernel as text, at a stage of its compilation";
-  command.usage = "--kernel NAME --target cpu --stage tile|llvm|asm [--dtype TYPE] [-o FILE]";
+  command.usage = "--kernel NAME --target cpu|sm_80 --stage tile|llvm|asm|ptx [--dtype TYPE] [-o FILE]";
   command.options = {
       {"--kernel", "NAME", "one of those that `tilewright inspect` lists"},
-      {"--target", "NAME", "cpu: this machine's processor"},
-      {"--stage", "STAGE", "tile: the tile dialect; llvm: LLVM IR; asm: assembly"},
+      {"--target", "NAME", "cpu: this machine's processor; sm_80 and later: NVIDIA GPUs"},
+      {"--stage", "STAGE", "tile: the tile dialect; llvm: LLVM IR; asm: assembly of cpu; ptx: of sm_…"},
       {"--dtype", "TYPE", "f32 (default), bf16 or f16: of its main inputs"},
       {"-o", "FILE", "where to write it; default: standard output"},
   };

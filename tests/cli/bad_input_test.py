@@ -164,8 +164,7 @@ class Options(BadInput):
         self.refuse_run(f"--variant recompute {later}", *GOOD, "--variant", "recompute")
         self.refuse_run(f"--dtype tf32 {later}", *GOOD, "--dtype", "tf32")
         self.refuse(f"--against cublas {later}", "bench", "--shape", "1,2,3", "--against", "cublas")
-        for target in ("sm_80", "sm_90a"):
-            self.refuse(f"--target {target} {later}", "emit", "--kernel", "vector_add", "--target", target, "--stage", "ptx")
+        self.refuse(f"--target sm_90a {later}", "emit", "--kernel", "vector_add", "--target", "sm_90a", "--stage", "ptx")
 
     def test_a_device_that_is_not_there(self):
         self.refuse_run("cuda:99", *GOOD, "--device", "cuda:99")
@@ -207,8 +206,9 @@ class Commands(BadInput):
         self.refuse("expected --target", *good[:3], *good[5:])
         self.refuse("expected --stage", *good[:5])
         self.refuse("'ptx', which is NVIDIA's", *good[:6], "ptx")
-        self.refuse("one of tile, llvm, asm; found 'ast'", *good[:6], "ast")
-        self.refuse("one of cpu; found 'arm'", *good[:4], "arm", *good[5:])
+        self.refuse("one of tile, llvm, asm, ptx; found 'ast'", *good[:6], "ast")
+        self.refuse("target 'arm' is not known; choices: cpu, sm_80", *good[:4], "arm", *good[5:])
+        self.refuse("'asm', which the driver makes", *good[:4], "sm_80", "--stage", "asm")
         self.refuse("in a folder that exists", *good, "-o", "absent/file")
         self.refuse("something else", *good, "-o", ".")
         self.refuse("something else", *good, "-o", "/dev/full")

@@ -29,6 +29,12 @@ class CommandsTest(cli.CliTest):
         self.assertEqual(open(self.path("k.mlir")).read(), text)
         self.assertEqual(os.listdir(self.folder), ["k.mlir"])
 
+    def test_emit_for_nvidia(self):
+        text = self.succeed("emit", "--kernel", "lce_forward", "--target", "sm_80", "--stage", "ptx", "--dtype", "bf16")
+        for expected in (".target sm_80", ".entry lce_forward", "mma.sync"):
+            self.assertIn(expected, text)
+        self.assertIn("nvptx64", self.succeed("emit", "--kernel", "vector_add", "--target", "sm_90", "--stage", "llvm"))
+
     def test_inspect(self):
         text = self.succeed("inspect", TILEWRIGHT_LOG="error")
         for expected in ("Devices", "Kernels", "Configurations", "Limits", "Environment", "Cache", "lce_forward", "TILEWRIGHT_CACHE_DIR",
