@@ -13,6 +13,7 @@ public:
   Value combine(Value a, Value b);
 
   Value neutral();
+  mlir::Operation *operation() { return op; }
   bool sumsRows() const { return along == 1; }
   Value operand() { return op.getValue(); }
   Value result() { return op.getResult(); }

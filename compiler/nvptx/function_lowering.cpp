@@ -1,5 +1,6 @@
 #include "compiler/nvptx/function_lowering.h"
 
+#include "compiler/nvptx/deferred_sums.h"
 #include "compiler/nvptx/exchange.h"
 #include "compiler/nvptx/memory_access.h"
 #include "compiler/nvptx/product.h"
@@ -189,25 +190,25 @@ LogicalResult FunctionLowering::lowerRegion(Region &from, Block *to, llvm::funct
 LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {
   for (Operation &op : *loop->getBlock()) // loads that were put off would be repeated in each iteration
     if (isLoad(&op) && op.isBeforeInBlock(loop)) evaluateAll(op.getResult(0));
+  DeferredSums deferred(*this, loop);
   SmallVector<Value> initial;
-  for (Value init : loop.getInitArgs()) {
+  for (auto [carried, init] : llvm::enumerate(loop.getInitArgs())) {
     if (!isTile(init)) return loop.emitError("carries a value that is not a tile");
-    initial.append(evaluateAll(init));
+    initial.append(deferred.initial(carried, evaluateAll(init)));
   }
   auto index = [&](Value value) { return scalars.lookupOrDefault(value); };
   auto forOp = e.b.create<scf::ForOp>(index(loop.getLowerBound()), index(loop.getUpperBound()),
                                       index(loop.getStep()), initial);
   scalars.map(loop.getInductionVar(), forOp.getInductionVar());
-  auto bind = [&](ValueRange tiles, ValueRange all) {
-    for (Value tile : tiles) {
-      int64_t count = layouts_.of(tile).registers();
-      setRegisters(tile, llvm::to_vector(all.take_front(count)));
-      all = all.drop_front(count);
-    }
-  };
-  bind(loop.getRegionIterArgs(), forOp.getRegionIterArgs());
+  ValueRange arguments = forOp.getRegionIterArgs();
+  for (Value tile : loop.getRegionIterArgs()) {
+    int64_t count = layouts_.of(tile).registers();
+    setRegisters(tile, llvm::to_vector(arguments.take_front(count)));
+    arguments = arguments.drop_front(count);
+  }
   bool conflict = iterationsConflict(loop);
   if (conflict) barrier();
+  loops.push_back(&deferred);
   LogicalResult result = lowerRegion(loop.getRegion(), forOp.getBody(), [&] {
     SmallVector<Value> next;
     for (Value yielded : loop.getBody()->getTerminator()->getOperands())
@@ -215,8 +216,19 @@ LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {
     if (conflict) barrier();
     if (!next.empty()) e.b.create<scf::YieldOp>(next);
   });
-  bind(loop.getResults(), forOp.getResults());
-  return result;
+  loops.pop_back();
+  if (failed(result)) return failure();
+  SmallVector<SmallVector<Value>> last;
+  ValueRange all = forOp.getResults();
+  for (Value tile : loop.getResults()) {
+    int64_t count = layouts_.of(tile).registers();
+    last.push_back(llvm::to_vector(all.take_front(count)));
+    all = all.drop_front(count);
+  }
+  deferred.combine(last);
+  for (auto [tile, values] : llvm::zip(loop.getResults(), last))
+    setRegisters(tile, values);
+  return success();
 }
 
 LogicalResult FunctionLowering::lowerIf(scf::IfOp op) {

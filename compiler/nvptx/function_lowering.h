@@ -79,9 +79,10 @@ private:
   // ---- sinks ----
 
   void flush();
+  bool isDeferred(mlir::Operation *reduce) const;
   bool dependsOnPending(Value value) const;
   SmallVector<mlir::Operation *> nextGroup();
-  void emitGroup(llvm::ArrayRef<mlir::Operation *> group);
+  void emitGroup(SmallVector<mlir::Operation *> group);
   void sumRowByRow(llvm::MutableArrayRef<class RegisterSums> sums, TileLayout layout);
   void evaluateNarrowLoads(llvm::ArrayRef<mlir::Operation *> group);
 
@@ -101,6 +102,7 @@ private:
   mlir::IRMapping scalars;
   SmallVector<mlir::Operation *> pending;  ///< sinks that wait to be emitted
   SmallVector<mlir::Operation *> accesses; ///< of written memory, since the last barrier
+  SmallVector<class DeferredSums *> loops; ///< that are being lowered
   llvm::SmallPtrSet<void *, 4> writtenRoots;
   bool hasProducts = false;
   mlir::DenseMap<const layout::AxisMap *, Value> threadPositions;

@@ -1,5 +1,8 @@
 // How FunctionLowering emits stores and reductions, and keeps their order.
 
+#include <algorithm>
+
+#include "compiler/nvptx/deferred_sums.h"
 #include "compiler/nvptx/exchange.h"
 #include "compiler/nvptx/function_lowering.h"
 #include "compiler/nvptx/memory_access.h"
@@ -16,6 +19,10 @@ void FunctionLowering::flush() {
     llvm::erase_if(pending, [&](Operation *op) { return llvm::is_contained(group, op); });
     emitGroup(group);
   }
+}
+
+bool FunctionLowering::isDeferred(Operation *reduce) const {
+  return llvm::any_of(loops, [&](DeferredSums *sums) { return sums->contains(reduce); });
 }
 
 /// Whether a reduction must be emitted before `value` can be evaluated.
@@ -44,7 +51,8 @@ SmallVector<Operation *> FunctionLowering::nextGroup() {
   return group;
 }
 
-void FunctionLowering::emitGroup(ArrayRef<Operation *> group) {
+void FunctionLowering::emitGroup(SmallVector<Operation *> group) {
+  std::stable_partition(group.begin(), group.end(), [&](Operation *op) { return !isDeferred(op); });
   evaluateNarrowLoads(group);
   SmallVector<std::unique_ptr<MemoryAccess>> targets;
   SmallVector<RegisterSums> sums;
@@ -61,7 +69,7 @@ void FunctionLowering::emitGroup(ArrayRef<Operation *> group) {
   const bool sumsRows = llvm::all_of(sums, [](RegisterSums &sum) { return sum.sumsRows(); });
   if (targets.empty() && sumsRows && layout.registers() > kManyRegisters) {
     sumRowByRow(sums, layout);
-    group = {};
+    group.clear();
   }
   for (int64_t r = 0; !group.empty() && r < layout.rows->registers(); ++r) {
     SmallVector<SmallVector<Value>> stored(targets.size());
@@ -85,7 +93,8 @@ void FunctionLowering::emitGroup(ArrayRef<Operation *> group) {
       ++nextTarget;
     }
   }
-  combineAcrossThreads(*this, sums);
+  auto deferred = llvm::find_if(sums, [&](RegisterSums &sum) { return isDeferred(sum.operation()); });
+  combineAcrossThreads(*this, MutableArrayRef<RegisterSums>(sums.begin(), deferred));
   for (RegisterSums &sum : sums)
     setRegisters(sum.result(), sum.values());
 }
