@@ -28,6 +28,17 @@ void dropSlowOnes(std::vector<Entry> &entries, double factor) {
       entry.dropped = true;
 }
 
+void dropSlowerHalf(std::vector<Entry> &entries, std::size_t survivors) {
+  std::vector<Entry *> running;
+  for (Entry &entry : entries)
+    if (!entry.dropped && !entry.milliseconds.empty()) running.push_back(&entry);
+  std::stable_sort(running.begin(), running.end(), [](const Entry *a, const Entry *b) {
+    return median(a->milliseconds) < median(b->milliseconds);
+  });
+  for (std::size_t i = std::max(survivors, (running.size() + 1) / 2); i < running.size(); ++i)
+    running[i]->dropped = true;
+}
+
 StatusOr<Timing> resultOf(const Entry &entry) {
   TW_RETURN_IF_ERROR(entry.failure);
   if (entry.milliseconds.empty()) return runtimeError("stopped before it was timed");
@@ -68,6 +79,7 @@ std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vec
         entry.failure = time.status();
     }
     dropSlowOnes(entries, options.dropBeyond);
+    if (round > 0) dropSlowerHalf(entries, options.survivors);
   }
   std::vector<StatusOr<Timing>> results;
   for (const Entry &entry : entries)

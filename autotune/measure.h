@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -12,7 +13,10 @@ struct MeasureOptions {
   int repetitions = 5;         ///< of those that are not dropped
   double settledWithin = 0.03; ///< warm-up ends when a run takes as long as the one before, up to this share
   int maxWarmUps = 10;
-  double dropBeyond = 1.1; ///< slower than the fastest by this factor: not repeated
+  /// Slower than the fastest by this factor: not repeated.
+  double dropBeyond = 1.1;
+  /// After each round but the first the slower half is not repeated, but these many are.
+  std::size_t survivors = 3;
 };
 
 /// Says whether to stop as soon as possible; asked before each run.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include "compiler/base/version.h"
 
@@ -46,7 +47,9 @@ public:
               warmUp(tunable_.device(), tunable_.stream(), work(heuristic), options_.measure, options_.stop);
           !warm.ok())
         outcome_.failures.push_back({heuristic, warm.message()});
-      timeAll({heuristic});
+      MeasureOptions once = options_.measure; // the first step's race will repeat it
+      once.repetitions = 1;
+      timeAll({heuristic}, once);
     }
     for (std::size_t i = 0; i < steps.size() && !stopped(); ++i)
       sweep(steps[i], given[i]);
@@ -102,16 +105,15 @@ private:
       --count;
       if (admit(candidate)) contestants.push_back(candidate);
     }
-    timeAll(contestants);
+    timeAll(contestants, options_.measure);
     if (best()) base_ = best()->configuration;
   }
 
-  void timeAll(const std::vector<Configuration> &configurations) {
+  void timeAll(const std::vector<Configuration> &configurations, const MeasureOptions &measure) {
     std::vector<Contestant> contestants;
     for (const Configuration &configuration : configurations)
       contestants.push_back(work(configuration));
-    const auto timings =
-        race(tunable_.device(), tunable_.stream(), contestants, options_.measure, options_.stop);
+    const auto timings = race(tunable_.device(), tunable_.stream(), contestants, measure, options_.stop);
     followClock(configurations, timings);
     for (std::size_t i = 0; i < timings.size(); ++i) {
       if (timings[i].ok())
@@ -164,7 +166,10 @@ private:
     if (known(heuristic) && std::find(finalists.begin(), finalists.end(), heuristic) == finalists.end())
       finalists.push_back(heuristic);
     step_ = "final";
-    if (!stopped()) timeAll(finalists);
+    MeasureOptions all = options_.measure; // the slower ones of the frontier matter as much
+    all.dropBeyond = std::numeric_limits<double>::infinity();
+    all.survivors = finalists.size();
+    if (!stopped()) timeAll(finalists, all);
 
     std::vector<MeasuredConfiguration> timedInTurn;
     for (const Configuration &finalist : finalists)

@@ -211,11 +211,13 @@ SearchSpace searchSpace(const Problem &problem, const Config &heuristic, TargetK
 }
 
 std::vector<SearchStep> searchSteps(const Problem &problem, TargetKind target) {
-  std::vector<SearchStep> steps;
-  if (target == TargetKind::cpu)
-    for (const ProductSpec &spec : productsOf(problem, problem.rows))
-      steps.push_back({spec.name, {rowsOf(spec), columnsOf(spec), stepOf(spec)}});
-  steps.push_back({"chunk", {"variant", "chunk_rows"}});
+  // Which blocks suit depends on the chunk, and what a chunk takes on its blocks: so it comes first and last.
+  const SearchStep chunk = {"chunk", {"variant", "chunk_rows"}};
+  if (target != TargetKind::cpu) return {chunk};
+  std::vector<SearchStep> steps = {chunk};
+  for (const ProductSpec &spec : productsOf(problem, problem.rows))
+    steps.push_back({spec.name, {rowsOf(spec), columnsOf(spec), stepOf(spec)}});
+  steps.push_back(chunk);
   return steps;
 }
 

@@ -96,6 +96,24 @@ TEST(Measure, RacesInTurnAndDropsTheSlow) {
   EXPECT_EQ(results[2]->milliseconds, 10.5);
 }
 
+TEST(Measure, TheSlowerHalfDropsOutRoundByRound) {
+  test::FakeDevice device;
+  std::vector<Contestant> contestants;
+  for (int i = 0; i < 10; ++i)
+    contestants.push_back(work(device, {100.0 + i}));
+  MeasureOptions options;
+  options.repetitions = 5;
+  const auto repetitions = [&] {
+    std::vector<int> counts;
+    for (const auto &result : race(device, nullptr, contestants, options, {}))
+      counts.push_back(result->repetitions);
+    return counts;
+  };
+  EXPECT_THAT(repetitions(), ElementsAre(5, 5, 5, 3, 3, 2, 2, 2, 2, 2));
+  options.survivors = 10;
+  EXPECT_THAT(repetitions(), ::testing::Each(5));
+}
+
 TEST(Measure, AFailureIsItsOwn) {
   test::FakeDevice device;
   const auto results =
