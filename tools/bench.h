@@ -6,15 +6,16 @@
 #include "compiler/element_type.h"
 #include "runtime/runtime.h"
 #include "tools/arguments.h"
+#include "tools/products.h"
 
 namespace tilewright {
 
 /// Each measures, prints a table, and returns the same figures as JSON.
 
-/// Linear + cross entropy forward and backward, in turn with OpenBLAS's three fp32 products if asked to.
+/// Linear + cross entropy forward and backward, in turn with its three products through a library.
 /// Checks a sample of the result against float64 first.
 StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape, ElementType element,
-                                             bool againstBlas);
+                                             Floor floor);
 
 /// Loss and gradient in place over N×V logits, in turn with a copy of as many bytes: the least traffic there
 /// is when a row is read and written once. H plays no part.

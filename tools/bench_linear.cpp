@@ -1,12 +1,10 @@
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "tools/accuracy.h"
 #include "tools/bench.h"
-#include "tools/blas.h"
 #include "tools/contest.h"
 #include "tools/memory.h"
+#include "tools/products.h"
 #include "tools/random_problem.h"
 #include "tools/text.h"
 
@@ -16,47 +14,15 @@ namespace {
 constexpr double kSeconds = 12; // of measuring one shape
 constexpr int64_t kSamples = 8;
 
-/// The three products of the loss and its gradients, and nothing else: what no exact implementation can
-/// avoid.
-class ThreeProducts {
-public:
-  static StatusOr<ThreeProducts> make(const LinearProblem &problem, int threads) {
-    TW_ASSIGN_OR_RETURN(Blas blas, Blas::load(threads));
-    const auto [rows, hidden, classes] = problem.shape;
-    if (std::max({rows, hidden, classes}) > std::numeric_limits<int>::max())
-      return userError("expected sizes below 2^31 with --against blas, which OpenBLAS cannot exceed");
-    ThreeProducts products;
-    products.blas_ = std::move(blas);
-    products.problem_ = &problem;
-    products.logits_.resize(rows * classes);
-    products.dHidden_.resize(rows * hidden);
-    products.dWeight_.resize(classes * hidden);
-    return StatusOr<ThreeProducts>(std::move(products));
-  }
-
-  Status run() {
-    const auto [rows, hidden, classes] = problem_->shape;
-    const float *x = problem_->hidden.data(), *w = problem_->weight.data();
-    blas_.product(false, true, rows, classes, hidden, x, w, logits_.data());
-    blas_.product(false, false, rows, hidden, classes, logits_.data(), w, dHidden_.data());
-    blas_.product(true, false, classes, hidden, rows, logits_.data(), x, dWeight_.data());
-    return {};
-  }
-
-  const std::string &description() const { return blas_.description(); }
-
-private:
-  Blas blas_;
-  const LinearProblem *problem_ = nullptr;
-  std::vector<float> logits_, dHidden_, dWeight_;
-};
-
-double bytesNeeded(const ProblemShape &shape, ElementType element, bool againstBlas) {
+/// Of the device's memory: inputs and gradients, and the logits that a floor writes. The CPU's own memory
+/// holds the host's floats too.
+double bytesNeeded(const ProblemShape &shape, ElementType element, Floor floor) {
   const double rows = shape.rows, hidden = shape.hidden, classes = shape.classes;
-  const double host = sizeof(float), device = elementBytes(element);
-  const double matrices = (rows + classes) * hidden;
-  // Inputs and gradients on the device; inputs and gradients as floats to check them with.
-  return 2 * matrices * (device + host) + (againstBlas ? (rows * classes + matrices) * host : 0);
+  const double matrices = (rows + classes) * hidden, logits = rows * classes;
+  const double tensors = 2 * matrices * elementBytes(element);
+  if (floor == Floor::cublas) return tensors + logits * elementBytes(element);
+  const double host = sizeof(float);
+  return tensors + 2 * matrices * host + (floor == Floor::blas ? (logits + matrices) * host : 0);
 }
 
 nlohmann::ordered_json row(const std::string &name, double milliseconds, double flops) {
@@ -91,9 +57,9 @@ Status checkFits(double bytes, const Device &device) {
 }
 
 StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape, ElementType element,
-                                             bool againstBlas) {
+                                             Floor floor) {
   Device &device = runtime.device();
-  TW_RETURN_IF_ERROR(checkFits(bytesNeeded(shape, element, againstBlas), device));
+  TW_RETURN_IF_ERROR(checkFits(bytesNeeded(shape, element, floor), device));
   const LinearProblem problem = randomProblem(shape, element, 1);
   TW_ASSIGN_OR_RETURN(const LinearProblemTensors tensors, uploadProblem(device, problem));
   LossReport report;
@@ -112,12 +78,10 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
   const int64_t peak = peakResidentBytes() - before;
 
   std::vector<Contestant> contestants = {{"tilewright", [&] { return device.time(nullptr, run); }}};
-  std::optional<ThreeProducts> products;
-  if (againstBlas) {
-    TW_ASSIGN_OR_RETURN(ThreeProducts made, ThreeProducts::make(problem, device.info().units));
-    products.emplace(std::move(made));
-    contestants.push_back({"three sgemm, " + products->description(),
-                           [&] { return wallMilliseconds([&] { return products->run(); }); }});
+  std::unique_ptr<ThreeProducts> products;
+  if (floor != Floor::none) {
+    TW_ASSIGN_OR_RETURN(products, ThreeProducts::make(floor, device, problem, tensors));
+    contestants.push_back({products->description(), [&] { return products->milliseconds(); }});
   }
   TW_ASSIGN_OR_RETURN(const ContestResult times, contest(contestants, kSeconds));
 
@@ -140,7 +104,7 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
   };
   for (std::size_t i = 0; i < contestants.size(); ++i)
     result["times"].push_back(row(contestants[i].name, times.median[i], flops));
-  if (againstBlas) result["ratio"] = times.median[0] / times.median[1];
+  if (products) result["ratio"] = times.median[0] / times.median[1];
   print(result);
   result.erase("errors_text");
   return result;

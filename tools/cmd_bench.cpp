@@ -10,12 +10,16 @@ namespace {
 constexpr ProblemShape kCompileShape = {256, 256,
                                         4096}; // small: what is measured is the way to the first result
 
+Floor floorNamed(const std::string &name) {
+  return name == "blas" ? Floor::blas : name == "cublas" ? Floor::cublas : Floor::none;
+}
+
 Status bench(const Arguments &arguments) {
   TW_ASSIGN_OR_RETURN(const std::string dtype, arguments.choice("--dtype", {"f32", "bf16", "f16"}, {"tf32"}));
   TW_ASSIGN_OR_RETURN(const ElementType element, parseElementType(dtype));
   std::string against;
   if (arguments.has("--against")) {
-    TW_ASSIGN_OR_RETURN(against, arguments.choice("--against", {"blas", "copy"}, {"cublas"}));
+    TW_ASSIGN_OR_RETURN(against, arguments.choice("--against", {"blas", "cublas", "copy"}, {}));
   }
   const bool compiling = arguments.has("--compile");
   std::vector<ProblemShape> shapes;
@@ -38,7 +42,7 @@ Status bench(const Arguments &arguments) {
     TW_ASSIGN_OR_RETURN(nlohmann::ordered_json result,
                         compiling           ? benchCompile(shape, element)
                         : against == "copy" ? benchOverLogits(*runtime, shape, element)
-                                            : benchLinear(*runtime, shape, element, against == "blas"));
+                                            : benchLinear(*runtime, shape, element, floorNamed(against)));
     results.push_back(std::move(result));
   }
   if (file) return writeFile(*file, results.dump(2) + "\n");
@@ -51,13 +55,15 @@ Command benchCommand() {
   Command command;
   command.name = "bench";
   command.summary = "times beside a floor measured in the same run";
-  command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--against blas|copy] [--json FILE]\n"
+  command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--against blas|cublas|copy] [--json FILE]\n"
                   "--compile [--shape N,H,V] [--dtype TYPE] [--json FILE]";
   command.options = {
       {"--shape", "N,H,V", "rows, hidden size, classes; may be given more than once", OptionSpec::Kind::list},
       {"--dtype", "TYPE", "f32 (default), bf16 or f16"},
       {"--against", "WHAT",
-       "blas: OpenBLAS's three fp32 products; copy: the loss over N×V logits and a copy of them"},
+       "blas: OpenBLAS's three fp32 products; cublas: cuBLAS's three in --dtype; copy: the loss over N×V "
+       "logits "
+       "and a copy of them"},
       {"--compile", "", "compile times of each kernel, first call cold and with kernels on disk",
        OptionSpec::Kind::flag},
       {"--json", "FILE", "the figures for programs"},

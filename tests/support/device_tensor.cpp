@@ -68,7 +68,11 @@ constexpr uint8_t kGap = 0xA5;
 
 } // namespace
 
-std::vector<std::string> testDevices() { return {"cpu"}; }
+std::vector<std::string> testDevices() {
+  std::vector<std::string> devices = {"cpu"};
+  if (openDevice("cuda").ok()) devices.push_back("cuda");
+  return devices;
+}
 
 std::unique_ptr<Runtime> openRuntime(const std::string &device, int threads) {
   Environment environment;

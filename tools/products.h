@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tools/random_problem.h"
+
+namespace tilewright {
+
+/// What the loss is measured against.
+enum class Floor { none, blas, cublas };
+
+/// The three products of the loss and its gradients and nothing else, through a library: what no exact
+/// implementation can avoid. The problem and its tensors outlive it.
+class ThreeProducts {
+public:
+  virtual ~ThreeProducts() = default;
+  /// The milliseconds that the three take, one behind the other.
+  virtual StatusOr<double> milliseconds() = 0;
+  virtual std::string description() const = 0;
+
+  /// `floor` is not none. Errors say what is missing: a library, a device, or memory.
+  static StatusOr<std::unique_ptr<ThreeProducts>>
+  make(Floor floor, Device &device, const LinearProblem &problem, const LinearProblemTensors &tensors);
+};
+
+} // namespace tilewright
