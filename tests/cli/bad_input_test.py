@@ -163,7 +163,6 @@ class Options(BadInput):
             self.refuse_run(f"{option} {later}", *GOOD, option + "=nan")
         self.refuse_run(f"--variant recompute {later}", *GOOD, "--variant", "recompute")
         self.refuse_run(f"--dtype tf32 {later}", *GOOD, "--dtype", "tf32")
-        self.refuse(f"--against cublas {later}", "bench", "--shape", "1,2,3", "--against", "cublas")
         self.refuse(f"--target sm_90a {later}", "emit", "--kernel", "vector_add", "--target", "sm_90a", "--stage", "ptx")
 
     def test_a_device_that_is_not_there(self):
@@ -219,7 +218,8 @@ class Commands(BadInput):
             self.refuse("--shape N,H,V", "bench", "--shape", shape)
         self.refuse("whose tensors fit", "bench", "--shape", "1000000,1000000,1000000")
         self.refuse("whose tensors fit", "bench", "--shape", "1000000,1,1000000", "--against", "copy")
-        self.refuse("one of blas, copy", "bench", "--shape", "1,1,1", "--against", "mkl")
+        self.refuse("expected --against blas on device", "bench", "--shape", "1,2,3", "--against", "cublas")
+        self.refuse("one of blas, cublas, copy", "bench", "--shape", "1,1,1", "--against", "mkl")
         self.refuse("found both", "bench", "--shape", "1,1,1", "--against", "copy", "--compile")
         self.refuse("in a folder that exists", "bench", "--shape", "8,8,8", "--json", "absent/file")
 
