@@ -22,9 +22,7 @@ public:
   Stream stream() const override { return stream_; }
   const SearchSpace &space() const override { return space_; }
   const CostModel &costModel() const override { return model_; }
-  std::vector<SearchStep> steps() const override {
-    return searchSteps(problem_, runtime_.device().target().kind);
-  }
+  std::vector<SearchStep> steps() const override { return searchSteps(problem_); }
   Configuration heuristic() const override { return configurationOf(heuristic_, problem_); }
   int64_t workspaceBytes(const Configuration &configuration) const override;
   Status check(const Configuration &configuration) override;

@@ -58,6 +58,9 @@ Status checkFirstRows(Device &device, const std::vector<float> &logits, const st
 StatusOr<nlohmann::ordered_json> benchOverLogits(Runtime &runtime, const ProblemShape &shape,
                                                  ElementType element) {
   Device &device = runtime.device();
+  if (device.target().kind != TargetKind::cpu)
+    return userError("--against copy is not available in this version on " + device.info().name +
+                     ": it copies by the processor's threads; choose TILEWRIGHT_DEVICE=cpu");
   const int64_t elements = shape.rows * shape.classes;
   const std::size_t bytes = elements * elementBytes(element);
   TW_RETURN_IF_ERROR(checkFits(static_cast<double>(2 * bytes + elements * sizeof(float)), device));

@@ -27,8 +27,8 @@ Value constant(ImplicitLocOpBuilder &b, float value) {
 struct ExpandExp : OpRewritePattern<math::ExpOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  /// log2 e is taken to 48 bits, for the error of x·log2 e would be multiplied by x. The correction is left
-  /// out where 2^y is 0 or ∞ and it might be NaN.
+  /// log2 e is taken to 48 bits, for the error of x·log2 e would be multiplied by x. Where 2^y is 0 or ∞, or
+  /// x a NaN, it stays uncorrected: ∞·0 is NaN.
   LogicalResult matchAndRewrite(math::ExpOp op, PatternRewriter &rewriter) const override {
     if (!op.getType().isF32()) return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
@@ -40,11 +40,11 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
     Value correction = b.create<arith::MulFOp>(rest, constant(b, 0.693147182f));
     Value isOrdinary =
         b.create<arith::CmpFOp>(arith::CmpFPredicate::OLT, b.create<math::AbsFOp>(y), constant(b, 128));
-    correction = b.create<arith::SelectOp>(isOrdinary, correction, constant(b, 0));
     Value power =
         b.create<LLVM::CallIntrinsicOp>(b.getF32Type(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"), y)
             .getResult(0);
-    rewriter.replaceOpWithNewOp<math::FmaOp>(op, power, correction, power);
+    Value corrected = b.create<math::FmaOp>(power, correction, power);
+    rewriter.replaceOpWithNewOp<arith::SelectOp>(op, isOrdinary, corrected, power);
     return success();
   }
 };

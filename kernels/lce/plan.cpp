@@ -15,6 +15,10 @@ constexpr int64_t kMaxRows = 192, kMaxColumns = 256;
 // Moving one number into a packed panel costs as much as this many multiply-adds.
 constexpr double kPackCost = 10;
 
+int64_t chunkBytes(const DeviceInfo &device) {
+  return device.sharedBytes > 0 ? 16 * kChunkBytes : kChunkBytes;
+}
+
 int64_t chunkBucket(int64_t rows) {
   for (int64_t bucket : {8, 16, 32, 64, 128})
     if (rows <= bucket) return bucket;
@@ -46,21 +50,40 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units
   return best;
 }
 
+/// Two programs of 128 × 128 share a multiprocessor: one multiplies while the other stores. A matrix with fewer rows or
+/// columns takes the next power of two.
+void chooseGpuBlocks(const Problem &problem, Config &config) {
+  const auto block = [](int64_t rows, int64_t columns) {
+    const auto fit = [](int64_t size, int64_t least, int64_t most) {
+      int64_t extent = least;
+      while (extent < size && extent < most)
+        extent *= 2;
+      return extent;
+    };
+    return Block{fit(rows, 32, 128), fit(columns, kColumnStep, 128)};
+  };
+  config.forward.block = block(config.chunkRows, problem.classes);
+  config.dHidden.block = block(config.chunkRows, problem.hidden);
+  config.dWeight.block = block(problem.classes, problem.hidden);
+}
+
 /// A block's shape decides how work is shared, never a result's bits: each element of a product is summed in
 /// the same order in every block. Only the columns of the forward block do decide bits (they are S's partial
 /// sums), so those depend on V alone.
-void chooseBlocks(const Problem &problem, int units, Config &config) {
+void chooseBlocks(const Problem &problem, const DeviceInfo &device, Config &config) {
+  if (device.sharedBytes > 0) return chooseGpuBlocks(problem, config);
+  const int units = device.units;
   const int64_t forwardColumns = std::min(kMaxColumns, roundUp(problem.classes, kColumnStep));
   config.forward.block = chooseBlock(config.chunkRows, problem.classes, forwardColumns, units);
   config.dHidden.block = chooseBlock(config.chunkRows, problem.hidden, 0, units);
   config.dWeight.block = chooseBlock(problem.classes, problem.hidden, 0, units);
 }
 
-Config configFor(const Problem &problem, Variant variant, int64_t chunkRows, int units) {
+Config configFor(const Problem &problem, Variant variant, int64_t chunkRows, const DeviceInfo &device) {
   Config config;
   config.variant = variant;
   config.chunkRows = chunkRows;
-  chooseBlocks(problem, units, config);
+  chooseBlocks(problem, device, config);
   return config;
 }
 
@@ -118,9 +141,9 @@ StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspace
     variant = Variant::chunked;
 
   int64_t smallest = std::numeric_limits<int64_t>::max();
-  for (int64_t chunk = largestChunk(problem, variant, kChunkBytes); chunk >= kRowStep;
+  for (int64_t chunk = largestChunk(problem, variant, chunkBytes(device)); chunk >= kRowStep;
        chunk = nextSmaller(chunk)) {
-    const Config config = configFor(problem, variant, balanced(problem.rows, chunk), device.units);
+    const Config config = configFor(problem, variant, balanced(problem.rows, chunk), device);
     const int64_t bytes = layOut(problem, config, nullptr).bytes;
     if (workspaceLimit == 0 || bytes <= workspaceLimit) return config;
     smallest = std::min(smallest, bytes);

@@ -56,8 +56,10 @@ StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspace
 
 // Rows and columns of a block are multiples of these, the register tile of the products.
 constexpr int64_t kRowStep = 8, kColumnStep = 32;
-// Past this, a larger chunk gains less than its memory is worth.
+// Past this, a larger chunk gains less than its memory is worth on a CPU.
 constexpr int64_t kChunkBytes = int64_t(64) << 20;
+/// The same for any device: a GPU needs more rows to fill it.
+int64_t chunkBytes(const DeviceInfo &device);
 
 int64_t ceilDiv(int64_t a, int64_t b);
 int64_t roundUp(int64_t a, int64_t multiple);

@@ -8,7 +8,7 @@ namespace {
 
 // What the kernels are tested with; larger blocks would only cost scratch.
 constexpr int64_t kMaxBlockRows = 1024, kMaxBlockColumns = 2048, kMaxStep = 4096;
-constexpr int64_t kStepUnit = 64;
+constexpr int64_t kStepUnit = 32;
 // What the CPU's lowering stages at once when a step of 0 leaves it the choice.
 constexpr int64_t kChosenStep = 256;
 
@@ -196,12 +196,16 @@ SearchSpace searchSpace(const Problem &problem, const Config &heuristic, TargetK
   space.add("chunk_rows", chunks);
   if (problem.wantsGradients())
     space.add("variant", {variantName(Variant::chunked), variantName(Variant::whole)});
-  if (target != TargetKind::cpu) return space;
-
   for (const ProductSpec &spec : productsOf(problem, heuristic.chunkRows)) {
     const Product &product = heuristic.*spec.member;
     // dX's and the forward product's rows are a chunk's, whose size is searched too.
     const int64_t rows = spec.member == &Config::dWeight ? spec.rows : problem.rows;
+    if (target == TargetKind::nvptx) {
+      space.add(rowsOf(spec), useful(product.block.rows, {64, 128, 256}, rows, 64));
+      space.add(columnsOf(spec), useful(product.block.columns, {64, 128, 256}, spec.columns, 64));
+      space.add(stepOf(spec), {product.contractionStep, int64_t(32), int64_t(64)});
+      continue;
+    }
     space.add(rowsOf(spec), useful(product.block.rows, {64, 128, 192, 256}, rows, kRowStep));
     space.add(columnsOf(spec),
               useful(product.block.columns, {128, 192, 256, 384, 512, 768}, spec.columns, kColumnStep));
@@ -210,10 +214,9 @@ SearchSpace searchSpace(const Problem &problem, const Config &heuristic, TargetK
   return space;
 }
 
-std::vector<SearchStep> searchSteps(const Problem &problem, TargetKind target) {
+std::vector<SearchStep> searchSteps(const Problem &problem) {
   // Which blocks suit depends on the chunk, and what a chunk takes on its blocks: so it comes first and last.
   const SearchStep chunk = {"chunk", {"variant", "chunk_rows"}};
-  if (target != TargetKind::cpu) return {chunk};
   std::vector<SearchStep> steps = {chunk};
   for (const ProductSpec &spec : productsOf(problem, problem.rows))
     steps.push_back({spec.name, {rowsOf(spec), columnsOf(spec), stepOf(spec)}});
@@ -241,6 +244,11 @@ CostModel costModel(const Problem &problem, const Config &heuristic, const Devic
               [=](const Work &work) { return cache > 0 && scratchBytes(work, problem.element) > cache; });
   rules.prune(model, "workers idle, or compute what lies outside of the matrix, for a third of the time",
               [=](const Work &work) { return excess(work, units) > 1.5 && work.programs() > 1; });
+  if (device.sharedBytes > 0) {
+    rules.prune(model, "the accumulators would take all of a multiprocessor's registers",
+                [](const Work &work) { return work.area() > 128 * 256; });
+    return model;
+  }
   rules.prune(model, "filling the panels costs more than a quarter of the multiply-adds",
               [](const Work &work) {
                 const Block &block = work.product.block;

@@ -19,9 +19,9 @@ Configuration configurationOf(const Config &config, const Problem &problem);
 /// anywhere.
 StatusOr<Config> configOf(const Configuration &configuration, const Problem &problem);
 
-/// Chunks on every device; the products' blocks on a CPU. The values of `heuristic` are among those to try.
+/// Chunks and the products' blocks. The values of `heuristic` are among those to try.
 SearchSpace searchSpace(const Problem &problem, const Config &heuristic, TargetKind target);
-std::vector<SearchStep> searchSteps(const Problem &problem, TargetKind target);
+std::vector<SearchStep> searchSteps(const Problem &problem);
 /// Its rules do not judge products as `heuristic` has them.
 CostModel costModel(const Problem &problem, const Config &heuristic, const DeviceInfo &device);
 

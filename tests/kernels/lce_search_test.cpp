@@ -64,7 +64,7 @@ TEST(LceSearch, EverythingWorthTryingCanBeRead) {
   const Problem p = problem();
   const SearchSpace space = searchSpace(p, planned(p), TargetKind::cpu);
   const CostModel model = costModel(p, planned(p), machine());
-  for (const SearchStep &step : searchSteps(p, TargetKind::cpu)) {
+  for (const SearchStep &step : searchSteps(p)) {
     const auto selection = model.select(space.combinations(sample(), step.parameters));
     EXPECT_GE(selection.kept.size(), step.name == "chunk" ? 3u : 8u) << step.name;
     for (const Configuration &configuration : selection.kept)
@@ -91,10 +91,20 @@ TEST(LceSearch, PrunesForAReason) {
   EXPECT_EQ(reason("forward_rows", int64_t(128)), "");
 }
 
-TEST(LceSearch, AnotherDeviceTunesChunksOnly) {
-  const auto steps = searchSteps(problem(), TargetKind::nvptx);
-  ASSERT_EQ(steps.size(), 1u);
-  EXPECT_EQ(steps[0].name, "chunk");
+TEST(LceSearch, BlocksOfAGpuFitItsRegisters) {
+  DeviceInfo gpu = machine();
+  gpu.sharedBytes = 200 << 10;
+  const Problem p = problem();
+  const Config heuristic = *plan(p, Variant::automatic, 0, gpu);
+  EXPECT_EQ(heuristic.forward.block.str(), "128x128");
+  const SearchSpace space = searchSpace(p, heuristic, TargetKind::nvptx);
+  Configuration configuration = configurationOf(heuristic, p);
+  const CostModel model = costModel(p, heuristic, gpu);
+  EXPECT_EQ(model.exclusion(configuration), nullptr);
+  configuration.set("forward_rows", int64_t(256));
+  configuration.set("forward_columns", int64_t(256));
+  ASSERT_NE(model.exclusion(configuration), nullptr);
+  EXPECT_THAT(*model.exclusion(configuration), HasSubstr("registers"));
 }
 
 TEST(LceSearch, KeysHoldWhatChangesTheTime) {
