@@ -50,8 +50,8 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units
   return best;
 }
 
-/// Two programs of 128 × 128 share a multiprocessor: one multiplies while the other stores. A matrix with fewer rows or
-/// columns takes the next power of two.
+/// Two programs of 128 × 128 share a multiprocessor: one multiplies while the other stores. A matrix with
+/// fewer rows or columns takes the next power of two.
 void chooseGpuBlocks(const Problem &problem, Config &config) {
   const auto block = [](int64_t rows, int64_t columns) {
     const auto fit = [](int64_t size, int64_t least, int64_t most) {
