@@ -32,6 +32,9 @@ public:
   /// What would be used without tuning; the search begins there.
   virtual Configuration heuristic() const = 0;
 
+  /// Others to begin at, where parameters depend on each other too much to be searched one after the other.
+  virtual std::vector<Configuration> starts() const { return {}; }
+
   /// Device memory beside inputs and outputs.
   virtual int64_t workspaceBytes(const Configuration &configuration) const = 0;
   /// Runs it once and compares every result with the reference; says what differs.

@@ -36,8 +36,11 @@ public:
       const std::vector<Configuration> kept = select(step).kept;
       wanted.push_back(static_cast<int>(kept.size() - std::count(kept.begin(), kept.end(), heuristic)));
     }
-    const std::vector<int> given = shares(wanted, std::max(0, options_.limit - 1));
-    planned_ = 1;
+    std::vector<Configuration> starts = allowed(tunable_.costModel().select(tunable_.starts())).kept;
+    starts.erase(std::remove(starts.begin(), starts.end(), heuristic), starts.end());
+    starts.resize(std::min<std::size_t>(starts.size(), std::max(0, (options_.limit - 1) / 2)));
+    planned_ = 1 + static_cast<int>(starts.size());
+    const std::vector<int> given = shares(wanted, std::max(0, options_.limit - planned_));
     for (int count : given)
       planned_ += count;
 
@@ -51,6 +54,8 @@ public:
       once.repetitions = 1;
       timeAll({heuristic}, once);
     }
+    step_ = "start";
+    if (!stopped()) tryAll(starts, static_cast<int>(starts.size()));
     for (std::size_t i = 0; i < steps.size() && !stopped(); ++i)
       sweep(steps[i], given[i]);
     finish(heuristic);
@@ -65,8 +70,11 @@ private:
   }
 
   CostModel::Selection select(const SearchStep &step) const {
-    CostModel::Selection selection =
-        tunable_.costModel().select(tunable_.space().combinations(base_, step.parameters));
+    return allowed(tunable_.costModel().select(tunable_.space().combinations(base_, step.parameters)));
+  }
+
+  /// What remains of a selection under the workspace limit.
+  CostModel::Selection allowed(CostModel::Selection selection) const {
     if (options_.workspaceLimit == 0) return selection;
     const auto tooLarge = [&](const Configuration &c) {
       return tunable_.workspaceBytes(c) > options_.workspaceLimit;
@@ -97,9 +105,14 @@ private:
     CostModel::Selection selection = select(step);
     for (const auto &[reason, number] : selection.pruned)
       outcome_.pruned[reason] += number;
+    tryAll(selection.kept, count);
+  }
+
+  /// Checks at most `count` candidates that are new, and lets them race with the best so far.
+  void tryAll(const std::vector<Configuration> &candidates, int count) {
     std::vector<Configuration> contestants;
     if (best()) contestants.push_back(best()->configuration);
-    for (const Configuration &candidate : selection.kept) {
+    for (const Configuration &candidate : candidates) {
       if (count == 0 || stopped()) break;
       if (wasTried(candidate)) continue;
       --count;

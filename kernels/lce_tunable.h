@@ -24,6 +24,9 @@ public:
   const CostModel &costModel() const override { return model_; }
   std::vector<SearchStep> steps() const override { return searchSteps(problem_); }
   Configuration heuristic() const override { return configurationOf(heuristic_, problem_); }
+  std::vector<Configuration> starts() const override {
+    return searchStarts(problem_, heuristic_, space_, model_);
+  }
   int64_t workspaceBytes(const Configuration &configuration) const override;
   Status check(const Configuration &configuration) override;
   Status run(const Configuration &configuration) override;

@@ -215,13 +215,26 @@ SearchSpace searchSpace(const Problem &problem, const Config &heuristic, TargetK
 }
 
 std::vector<SearchStep> searchSteps(const Problem &problem) {
-  // Which blocks suit depends on the chunk, and what a chunk takes on its blocks: so it comes first and last.
-  const SearchStep chunk = {"chunk", {"variant", "chunk_rows"}};
-  std::vector<SearchStep> steps = {chunk};
+  std::vector<SearchStep> steps;
   for (const ProductSpec &spec : productsOf(problem, problem.rows))
     steps.push_back({spec.name, {rowsOf(spec), columnsOf(spec), stepOf(spec)}});
-  steps.push_back(chunk);
+  steps.push_back({"chunk", {"variant", "chunk_rows"}});
   return steps;
+}
+
+std::vector<Configuration> searchStarts(const Problem &problem, const Config &heuristic,
+                                        const SearchSpace &space, const CostModel &model) {
+  std::vector<Configuration> starts;
+  const Configuration base = configurationOf(heuristic, problem);
+  for (Configuration start : model.select(space.combinations(base, {"variant", "chunk_rows"})).kept) {
+    for (const ProductSpec &spec : productsOf(problem, heuristic.chunkRows)) {
+      const auto blocks = space.combinations(start, {rowsOf(spec), columnsOf(spec), stepOf(spec)});
+      const std::vector<Configuration> kept = model.select(blocks).kept;
+      if (!kept.empty()) start = kept.front();
+    }
+    starts.push_back(std::move(start));
+  }
+  return starts;
 }
 
 CostModel costModel(const Problem &problem, const Config &heuristic, const DeviceInfo &device) {

@@ -22,6 +22,9 @@ StatusOr<Config> configOf(const Configuration &configuration, const Problem &pro
 /// Chunks and the products' blocks. The values of `heuristic` are among those to try.
 SearchSpace searchSpace(const Problem &problem, const Config &heuristic, TargetKind target);
 std::vector<SearchStep> searchSteps(const Problem &problem);
+/// For every chunk the blocks that the cost model likes best.
+std::vector<Configuration> searchStarts(const Problem &problem, const Config &heuristic,
+                                        const SearchSpace &space, const CostModel &model);
 /// Its rules do not judge products as `heuristic` has them.
 CostModel costModel(const Problem &problem, const Config &heuristic, const DeviceInfo &device);
 

@@ -32,6 +32,7 @@ public:
   Configuration heuristic() const override {
     return {{"a", int64_t(32)}, {"b", int64_t(2)}, {"chunk", int64_t(200)}};
   }
+  std::vector<Configuration> starts() const override { return begin; }
   int64_t workspaceBytes(const Configuration &c) const override { return 1000 * *c.integer("chunk"); }
 
   Status check(const Configuration &c) override {
@@ -53,6 +54,7 @@ public:
   }
 
   int64_t rows = 1000;
+  std::vector<Configuration> begin; ///< what `starts` returns
   int checks = 0, runs = 0;
   double slowness = 1;
   std::map<std::string, std::string> wrong; ///< configurations that fail their check, and why

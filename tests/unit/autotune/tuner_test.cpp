@@ -50,6 +50,17 @@ TEST_F(TunerTest, IsDeterministic) {
   EXPECT_EQ(encodeRecords({first->record}), encodeRecords({second->record}));
 }
 
+TEST_F(TunerTest, BeginsAtTheFastestStart) {
+  tunable_.begin = {{{"a", int64_t(128)}, {"b", int64_t(3)}, {"chunk", int64_t(400)}},
+                    {{"a", int64_t(64)}, {"b", int64_t(3)}, {"chunk", int64_t(400)}},
+                    tunable_.heuristic()};
+  options_.limit = 3;
+  const auto outcome = tune(tunable_, options_);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(tunable_.checks, 3) << "what the cost model excludes is not tried, nor anything twice";
+  EXPECT_EQ(outcome->record.winners[0].configuration.str(), "a=64 b=3 chunk=400");
+}
+
 TEST_F(TunerTest, TriesNoMoreThanTheLimit) {
   options_.limit = 4;
   const auto outcome = tune(tunable_, options_);
