@@ -30,18 +30,27 @@ struct GridAxis {
   int64_t block = 1;
 };
 
+/// How a kernel reads or writes boxes of a matrix by TMA: 128-byte swizzle, zeros beyond the matrix's end.
+struct TensorMap {
+  int parameter = 0;      ///< the view, of rank 2
+  int64_t boxRows = 0;    ///< 1 to 256
+  int64_t boxColumns = 0; ///< 128 bytes
+};
+
 /// A compiled kernel: what a device needs in order to load and launch it, and nothing that refers to the
 /// compiler.
 struct Artifact {
   std::string kernel; ///< the symbol to launch
   std::string target; ///< Target::str() it was compiled for
   std::vector<Parameter> parameters;
-  std::vector<GridAxis> grid; ///< 0 to 3 axes; axis 0 varies fastest
-  int64_t scratchBytes = 0;   ///< CPU: private memory of one running program, 64-byte aligned
-  int threads = 0;            ///< nvptx: of one program, a multiple of 32
-  int64_t sharedBytes = 0;    ///< nvptx: dynamic shared memory of one program
-  std::string assembly;       ///< PTX for nvptx; empty for the CPU
-  std::string binary;         ///< relocatable object for the CPU, cubin for nvptx (may be empty)
+  std::vector<GridAxis> grid;        ///< 0 to 3 axes; axis 0 varies fastest
+  int64_t scratchBytes = 0;          ///< CPU: private memory of one running program, 64-byte aligned
+  int threads = 0;                   ///< nvptx: of one program, a multiple of 32
+  int64_t sharedBytes = 0;           ///< nvptx: dynamic shared memory of one program
+  std::vector<TensorMap> tensorMaps; ///< nvptx: further parameters of 128 bytes each, behind the others
+  bool persistent = false;           ///< nvptx: one CTA a multiprocessor, which takes programs in turn
+  std::string assembly;              ///< PTX for nvptx; empty for the CPU
+  std::string binary;                ///< relocatable object for the CPU, cubin for nvptx (may be empty)
   double compileMilliseconds = 0;
 };
 

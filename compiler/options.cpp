@@ -2,10 +2,40 @@
 
 namespace tilewright {
 
+using WarpRoles = Schedule::WarpRoles;
+
+constexpr WarpRoles kWarpRoles[] = {WarpRoles::automatic, WarpRoles::alike, WarpRoles::cooperative,
+                                    WarpRoles::pingPong};
+
+const char *warpRolesName(WarpRoles roles) {
+  switch (roles) {
+  case WarpRoles::automatic:
+    return "automatic";
+  case WarpRoles::alike:
+    return "alike";
+  case WarpRoles::cooperative:
+    return "cooperative";
+  case WarpRoles::pingPong:
+    return "pingPong";
+  }
+  return "unknown";
+}
+
+StatusOr<WarpRoles> parseWarpRoles(const std::string &name) {
+  std::string choices;
+  for (WarpRoles roles : kWarpRoles) {
+    if (name == warpRolesName(roles)) return roles;
+    choices += (choices.empty() ? "" : ", ") + std::string(warpRolesName(roles));
+  }
+  return userError("warp roles '" + name + "' are not known; choices: " + choices);
+}
+
 std::string CompileOptions::str() const {
   return "contractionStep=" + std::to_string(schedule.contractionStep) +
          " stages=" + std::to_string(schedule.stages) + " warps=" + std::to_string(schedule.warps) +
-         " tf32=" + std::to_string(tf32) + " optLevel=" + std::to_string(optLevel);
+         " roles=" + warpRolesName(schedule.roles) + " rasterRows=" + std::to_string(schedule.rasterRows) +
+         " tf32=" + std::to_string(tf32) + " alignedMatrices=" + std::to_string(alignedMatrices) +
+         " optLevel=" + std::to_string(optLevel);
 }
 
 } // namespace tilewright

@@ -3,21 +3,42 @@
 #include <cstdint>
 #include <string>
 
+#include "compiler/base/status.h"
+
 namespace tilewright {
 
 /// How a kernel is lowered, as opposed to what it computes; what an autotuner sweeps beside a kernel's block
 /// shape.
 struct Schedule {
+  /// Which warps of a program copy operands and which multiply them; sm_90a only.
+  enum class WarpRoles {
+    automatic,   ///< the target's choice
+    alike,       ///< every warp copies and multiplies, the portable way
+    cooperative, ///< one warp copies, two warpgroups multiply halves of one tile
+    pingPong,    ///< one warp copies, two warpgroups have a tile each: one stores while the other multiplies
+  };
+
   int64_t contractionStep =
       0;          ///< elements of the contracted axis that are staged at once; 0: the target's choice
   int stages = 0; ///< nvptx: of the copies that feed a product; 0: as many as pay
   int warps = 0;  ///< nvptx: of one program; 0: by its tiles
+  WarpRoles roles = WarpRoles::automatic;
+  int rasterRows = 0; ///< nvptx: tiles of so many rows of blocks are walked column by column, so that
+                      ///< operands stay in L2; 0: chosen
 };
+
+const char *warpRolesName(Schedule::WarpRoles roles);
+
+/// Reads a name as `warpRolesName` writes it; a user error lists the names there are.
+StatusOr<Schedule::WarpRoles> parseWarpRoles(const std::string &name);
 
 struct CompileOptions {
   Schedule schedule;
   bool tf32 = false; ///< nvptx: products of fp32 operands may round them to TF32
-  int optLevel = 2;  ///< LLVM's code generation level, 0 to 3
+  /// The caller promises: matrices begin, and their rows lie apart, at multiples of 16 bytes. On sm_90a they
+  /// may then be copied by TMA.
+  bool alignedMatrices = false;
+  int optLevel = 2; ///< LLVM's code generation level, 0 to 3
 
   /// Canonical text, as it enters a cache key.
   std::string str() const;

@@ -56,7 +56,7 @@ void addCpuPasses(OpPassManager &passes, const Target &target, const CompileOpti
 
 /// Shared memory that one CTA can have.
 static int64_t sharedLimit(const Target &target) {
-  if (target.arch == "sm_90") return 227 << 10;
+  if (target.arch == "sm_90" || target.arch == "sm_90a") return 227 << 10;
   if (target.arch == "sm_80" || target.arch == "sm_87") return 163 << 10;
   return 99 << 10;
 }

@@ -8,8 +8,8 @@
 namespace tilewright {
 
 /// Those that LLVM knows and that have mma.sync on bf16 and cp.async. PTX for one of them runs on all later
-/// chips.
-constexpr const char *kNvidiaArchs[] = {"sm_80", "sm_86", "sm_87", "sm_89", "sm_90"};
+/// chips; but that for sm_90a, which has wgmma too, on compute capability 9.0 alone.
+constexpr const char *kNvidiaArchs[] = {"sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a"};
 
 std::string Target::str() const {
   std::string text = (kind == TargetKind::cpu ? "cpu " : "nvptx ") + arch;

@@ -24,7 +24,6 @@ StatusOr<Stage> stageOf(const Arguments &arguments, const Target &target) {
 
 StatusOr<Target> targetOf(const Arguments &arguments) {
   TW_ASSIGN_OR_RETURN(const std::string name, arguments.required("--target"));
-  if (name == "sm_90a") return notInThisVersion("--target sm_90a", "sm_90, sm_80 or cpu");
   StatusOr<Target> target = parseTarget(name);
   return target.ok() ? target : userError("--target: " + target.status().message());
 }
@@ -48,10 +47,11 @@ Command emitCommand() {
   Command command;
   command.name = "emit";
   command.summary = "a kernel as text, at a stage of its compilation";
-  command.usage = "--kernel NAME --target cpu|sm_80 --stage tile|llvm|asm|ptx [--dtype TYPE] [-o FILE]";
+  command.usage =
+      "--kernel NAME --target cpu|sm_80|sm_90a --stage tile|llvm|asm|ptx [--dtype TYPE] [-o FILE]";
   command.options = {
       {"--kernel", "NAME", "one of those that `tilewright inspect` lists"},
-      {"--target", "NAME", "cpu: this machine's processor; sm_80 and later: NVIDIA GPUs"},
+      {"--target", "NAME", "cpu: this machine's processor; sm_80 and later: NVIDIA GPUs; sm_90a: Hopper"},
       {"--stage", "STAGE", "tile: the tile dialect; llvm: LLVM IR; asm: assembly of cpu; ptx: of sm_…"},
       {"--dtype", "TYPE", "f32 (default), bf16 or f16: of its main inputs"},
       {"-o", "FILE", "where to write it; default: standard output"},

@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 
 /// Raised when an entry's files mean something else than before.
-constexpr int kFormat = 2;
+constexpr int kFormat = 3;
 
 constexpr Parameter::Kind kParameterKinds[] = {Parameter::Kind::view, Parameter::Kind::index,
                                                Parameter::Kind::float32};
@@ -65,11 +65,14 @@ ArtifactKey decodeKey(const json &value) {
 }
 
 json encodeArtifact(const Artifact &artifact) {
-  json parameters = json::array(), grid = json::array();
+  json parameters = json::array(), grid = json::array(), tensorMaps = json::array();
   for (const Parameter &parameter : artifact.parameters)
     parameters.push_back(encodeParameter(parameter));
   for (const GridAxis &axis : artifact.grid)
     grid.push_back({{"parameter", axis.parameter}, {"dim", axis.dim}, {"block", axis.block}});
+  for (const TensorMap &map : artifact.tensorMaps)
+    tensorMaps.push_back(
+        {{"parameter", map.parameter}, {"boxRows", map.boxRows}, {"boxColumns", map.boxColumns}});
   return {{"kernel", artifact.kernel},
           {"target", artifact.target},
           {"parameters", parameters},
@@ -77,6 +80,8 @@ json encodeArtifact(const Artifact &artifact) {
           {"scratchBytes", artifact.scratchBytes},
           {"threads", artifact.threads},
           {"sharedBytes", artifact.sharedBytes},
+          {"tensorMaps", tensorMaps},
+          {"persistent", artifact.persistent},
           {"compileMilliseconds", artifact.compileMilliseconds}};
 }
 
@@ -91,6 +96,9 @@ Artifact decodeArtifact(const json &value) {
   artifact.scratchBytes = value.at("scratchBytes");
   artifact.threads = value.at("threads");
   artifact.sharedBytes = value.at("sharedBytes");
+  for (const json &map : value.at("tensorMaps"))
+    artifact.tensorMaps.push_back({map.at("parameter"), map.at("boxRows"), map.at("boxColumns")});
+  artifact.persistent = value.at("persistent");
   artifact.compileMilliseconds = value.at("compileMilliseconds");
   return artifact;
 }

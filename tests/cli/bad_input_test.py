@@ -163,7 +163,6 @@ class Options(BadInput):
             self.refuse_run(f"{option} {later}", *GOOD, option + "=nan")
         self.refuse_run(f"--variant recompute {later}", *GOOD, "--variant", "recompute")
         self.refuse_run(f"--dtype tf32 {later}", *GOOD, "--dtype", "tf32")
-        self.refuse(f"--target sm_90a {later}", "emit", "--kernel", "vector_add", "--target", "sm_90a", "--stage", "ptx")
 
     def test_a_device_that_is_not_there(self):
         self.refuse_run("cuda:99", *GOOD, "--device", "cuda:99")

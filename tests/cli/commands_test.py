@@ -33,6 +33,7 @@ class CommandsTest(cli.CliTest):
         text = self.succeed("emit", "--kernel", "lce_forward", "--target", "sm_80", "--stage", "ptx", "--dtype", "bf16")
         for expected in (".target sm_80", ".entry lce_forward", "mma.sync"):
             self.assertIn(expected, text)
+        self.assertIn(".target sm_90a", self.succeed("emit", "--kernel", "vector_add", "--target", "sm_90a", "--stage", "ptx"))
         self.assertIn("nvptx64", self.succeed("emit", "--kernel", "vector_add", "--target", "sm_90", "--stage", "llvm"))
 
     def test_inspect(self):

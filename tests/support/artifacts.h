@@ -20,6 +20,8 @@ inline Artifact sampleArtifact(const std::string &kernel = "scale") {
   artifact.scratchBytes = 4096;
   artifact.threads = 128;
   artifact.sharedBytes = 98304;
+  artifact.tensorMaps = {{0, 128, 64}};
+  artifact.persistent = true;
   artifact.binary = std::string("code \0\1\2\3 of ", 13) + kernel;
   artifact.assembly = "ret";
   artifact.compileMilliseconds = 12.34;
@@ -48,9 +50,18 @@ inline bool sameCode(const Artifact &a, const Artifact &b) {
         return false;
     return true;
   };
+  auto sameTensorMaps = [&] {
+    for (std::size_t i = 0; i < a.tensorMaps.size(); ++i)
+      if (a.tensorMaps[i].parameter != b.tensorMaps[i].parameter ||
+          a.tensorMaps[i].boxRows != b.tensorMaps[i].boxRows ||
+          a.tensorMaps[i].boxColumns != b.tensorMaps[i].boxColumns)
+        return false;
+    return true;
+  };
   return a.kernel == b.kernel && a.target == b.target && a.parameters.size() == b.parameters.size() &&
          sameParameters() && a.grid.size() == b.grid.size() && sameGrid() &&
          a.scratchBytes == b.scratchBytes && a.threads == b.threads && a.sharedBytes == b.sharedBytes &&
+         a.tensorMaps.size() == b.tensorMaps.size() && sameTensorMaps() && a.persistent == b.persistent &&
          a.binary == b.binary && a.assembly == b.assembly;
 }
 

@@ -44,18 +44,39 @@ TEST(Target, GpusAreNamedByArchitecture) {
   auto target = parseTarget("sm_90");
   ASSERT_TRUE(target.ok());
   EXPECT_EQ(target->str(), "nvptx sm_90");
+  EXPECT_EQ(parseTarget("sm_90a")->str(), "nvptx sm_90a");
   EXPECT_FALSE(parseTarget("sm_75").ok()); // no bf16
+}
+
+TEST(WarpRoles, NamesReadBack) {
+  using Roles = Schedule::WarpRoles;
+  for (Roles roles : {Roles::automatic, Roles::alike, Roles::cooperative, Roles::pingPong}) {
+    auto read = parseWarpRoles(warpRolesName(roles));
+    ASSERT_TRUE(read.ok());
+    EXPECT_EQ(*read, roles);
+  }
+}
+
+TEST(WarpRoles, UnknownNameListsTheChoices) {
+  auto read = parseWarpRoles("pingpong");
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.status().kind(), StatusKind::user);
+  EXPECT_THAT(read.status().message(), HasSubstr("'pingpong'"));
+  EXPECT_THAT(read.status().message(), HasSubstr("automatic, alike, cooperative, pingPong"));
 }
 
 TEST(CompileOptions, EveryFieldShowsInTheText) {
   const CompileOptions base;
-  CompileOptions step, stages, warps, tf32, level;
+  CompileOptions step, stages, warps, roles, raster, tf32, aligned, level;
   step.schedule.contractionStep = 64;
   stages.schedule.stages = 3;
   warps.schedule.warps = 8;
+  roles.schedule.roles = Schedule::WarpRoles::pingPong;
+  raster.schedule.rasterRows = 8;
   tf32.tf32 = true;
+  aligned.alignedMatrices = true;
   level.optLevel = 3;
-  for (const CompileOptions &other : {step, stages, warps, tf32, level})
+  for (const CompileOptions &other : {step, stages, warps, roles, raster, tf32, aligned, level})
     EXPECT_NE(base.str(), other.str());
 }
 

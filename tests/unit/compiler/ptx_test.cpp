@@ -55,7 +55,7 @@ std::vector<Case> everyKernel() {
   std::vector<Case> cases;
   for (const CatalogEntry &entry : kernelCatalog())
     for (ElementType element : {f32, bf16, f16})
-      for (const char *arch : {"sm_80", "sm_90"})
+      for (const char *arch : {"sm_80", "sm_90", "sm_90a"})
         cases.push_back({entry.name, element, arch});
   return cases;
 }
