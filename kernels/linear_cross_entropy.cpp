@@ -25,8 +25,35 @@ double millisecondsSince(Clock::time_point start) {
 
 } // namespace
 
+namespace {
+
+/// Options whose kernels are still to come.
+Status checkSupported(const LinearCrossEntropyTensors &t, const LinearCrossEntropyOptions &o) {
+  const std::pair<bool, const char *> missing[] = {
+      {o.labelSmoothing != 0, "label smoothing"},
+      {o.zLoss != 0, "z-loss"},
+      {o.logitScale != 1, "logit scale"},
+      {o.softcap.has_value(), "softcap"},
+      {o.objective != Objective::logProb, "objective prob"},
+      {o.lmcl.has_value(), "LMCL"},
+      {o.accumulate, "accumulating into gradients"},
+      {t.bias.data || t.dBias.data, "a bias"},
+      {t.classWeight.data != nullptr, "class weights"},
+      {t.gradLse.data || t.gradEntropy.data, "gradients of lse and entropy"},
+      {t.entropy.data || t.argmax.data || t.correct.data || t.monitored.data, "monitored quantities"},
+  };
+  for (const auto &[wanted, name] : missing)
+    if (wanted) return userError(std::string("linear cross entropy does not support ") + name + " yet");
+  return Status();
+}
+
+} // namespace
+
 StatusOr<Problem> lce::validate(const LinearCrossEntropyTensors &t,
                                 const LinearCrossEntropyOptions &options) {
+  TW_RETURN_IF_ERROR(checkOptions(options, t.classWeight.data != nullptr));
+  if (options.lmcl) TW_RETURN_IF_ERROR(checkMargin(*options.lmcl, options, t.bias.data != nullptr));
+  TW_RETURN_IF_ERROR(checkSupported(t, options));
   TW_RETURN_IF_ERROR(checkMatrix(t.hidden, "hidden"));
   TW_RETURN_IF_ERROR(checkMatrix(t.weight, "weight"));
   Problem p;

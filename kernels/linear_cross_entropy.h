@@ -10,11 +10,11 @@ namespace tilewright {
 
 class Runtime;
 
-struct LinearCrossEntropyOptions {
-  Reduction reduction = Reduction::mean;
-  int64_t ignoreIndex = kDefaultIgnoreIndex;
+struct LinearCrossEntropyOptions : LossOptions {
   Variant variant = Variant::automatic;
   int64_t workspaceLimit = 0; ///< bytes of device memory beside inputs and outputs; 0: no limit
+  std::optional<Margin> lmcl; ///< instead of z above; with neither bias, softcap nor logit scale
+  bool accumulate = false;    ///< dWeight and dBias are added to what their buffers hold
 };
 
 /// The tensors of one call, in the device's memory. An output whose `data` is null is not computed; with
@@ -25,13 +25,24 @@ struct LinearCrossEntropyTensors {
   TensorRef weight; ///< W, V×H, of X's type
   TensorRef label;  ///< N, i32 or i64: 0 … V-1, or the ignore index
 
-  TensorRef gradOutput; ///< f32; what the gradients are multiplied with: 1 value, or N with Reduction::none.
+  TensorRef gradOutput; ///< f32; the gradient that arrives for the loss: 1 value, or N with Reduction::none.
                         ///< Null: 1
 
   TensorRef loss;    ///< f32; 1 value, or N with Reduction::none (0 for an ignored row)
-  TensorRef lse;     ///< f32, N: log Σ_j exp(x_i·w_j); 0 for an ignored row
+  TensorRef lse;     ///< f32, N: log Σ_j exp(z_ij); 0 for an ignored row
   TensorRef dHidden; ///< N×H, f32 or X's type
   TensorRef dWeight; ///< V×H, f32 or X's type; summed in fp32 either way
+
+  TensorRef bias = {};        ///< V, f32 or X's type. Null: 0
+  TensorRef classWeight = {}; ///< V, f32, none negative. Null: 1
+  TensorRef gradLse = {};     ///< N, f32: further gradients that arrive, for lse and entropy. Null: 0
+  TensorRef gradEntropy = {};
+
+  TensorRef dBias = {};     ///< V, f32 or the bias's type
+  TensorRef entropy = {};   ///< f32, N: −Σ_j p log p; 0 for an ignored row
+  TensorRef argmax = {};    ///< i32, N: the first class with the largest logit; -1 for an ignored row
+  TensorRef correct = {};   ///< i32, N: 1 where argmax is the label, else 0
+  TensorRef monitored = {}; ///< f32, kMonitoredQuantities
 };
 
 /// The cross entropy of the logits X·Wᵀ, and its gradients, without the N×V logits in memory. Compiles its

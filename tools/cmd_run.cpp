@@ -69,13 +69,17 @@ StatusOr<RunResults> runLinear(Runtime &runtime, const RunInputs &inputs) {
     TW_ASSIGN_OR_RETURN(dHidden, allocateTensor(device, element, {inputs.rows, inputs.hiddenSize}));
     TW_ASSIGN_OR_RETURN(dWeight, allocateTensor(device, element, {inputs.classes, inputs.hiddenSize}));
   }
+  LinearCrossEntropyOptions options;
+  options.reduction = inputs.reduction;
+  options.ignoreIndex = inputs.ignoreIndex;
+  options.variant = inputs.variant;
+  options.workspaceLimit = inputs.workspaceLimit;
   RunResults run;
-  TW_ASSIGN_OR_RETURN(
-      run.report,
-      linearCrossEntropy(runtime,
-                         {hidden.ref, weight.ref, common.label.ref, common.gradOutput.ref, common.loss.ref,
-                          common.lse.ref, dHidden.ref, dWeight.ref},
-                         {inputs.reduction, inputs.ignoreIndex, inputs.variant, inputs.workspaceLimit}));
+  TW_ASSIGN_OR_RETURN(run.report,
+                      linearCrossEntropy(runtime,
+                                         {hidden.ref, weight.ref, common.label.ref, common.gradOutput.ref,
+                                          common.loss.ref, common.lse.ref, dHidden.ref, dWeight.ref},
+                                         options));
   addCommon(inputs, common, run);
   if (inputs.variant != Variant::lossOnly) {
     run.results.push_back({"dx.npy", {inputs.rows, inputs.hiddenSize}, dHidden});

@@ -1,5 +1,8 @@
 // Mistakes of a loss's caller: each is a user error that says what was found.
 
+#include <cmath>
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -88,6 +91,51 @@ TEST_F(LossErrors, Options) {
   options = {};
   options.variant = Variant::lossOnly;
   expectError("variant loss_only computes no gradient", options);
+}
+
+TEST_F(LossErrors, OptionsOutOfRange) {
+  const auto with = [](auto set) {
+    LinearCrossEntropyOptions options;
+    set(options);
+    return options;
+  };
+  expectError("label smoothing must be from 0 to 1, found 1.5",
+              with([](auto &o) { o.labelSmoothing = 1.5f; }));
+  expectError("label smoothing must be from 0 to 1, found nan",
+              with([](auto &o) { o.labelSmoothing = std::nanf(""); }));
+  expectError("z-loss must be a finite number that is not negative, found -1",
+              with([](auto &o) { o.zLoss = -1; }));
+  expectError("logit scale must be a finite number other than 0", with([](auto &o) { o.logitScale = 0; }));
+  expectError("softcap must be positive and finite; leave it unset for none, found 0",
+              with([](auto &o) { o.softcap = 0.0f; }));
+  expectError("LMCL's scale must be positive and finite, found -2", with([](auto &o) {
+                o.lmcl = Margin{0.1f, -2};
+              }));
+  expectError("LMCL's margin must be finite, found inf", with([](auto &o) {
+                o.lmcl = Margin{std::numeric_limits<float>::infinity(), 1};
+              }));
+}
+
+TEST_F(LossErrors, OptionsThatExcludeEachOther) {
+  LinearCrossEntropyOptions options;
+  options.objective = Objective::prob;
+  options.labelSmoothing = 0.1f;
+  expectError("objective prob goes with no label smoothing", options);
+  const DeviceTensor numbers = DeviceTensor::vector(device, ElementType::f32, 10);
+  tensors.classWeight = numbers;
+  options.labelSmoothing = 0;
+  expectError("objective prob goes with no class weights", options);
+  tensors.classWeight = {};
+  options = {};
+  options.lmcl = Margin{0.1f, 8};
+  options.softcap = 20.0f;
+  expectError("LMCL goes with no softcap", options);
+  options.softcap.reset();
+  options.logitScale = 2;
+  expectError("LMCL goes with no logit scale", options);
+  options.logitScale = 1;
+  tensors.bias = numbers;
+  expectError("LMCL goes with no bias", options);
 }
 
 TEST_F(LossErrors, TheSmallestWorkspaceIsEnough) {

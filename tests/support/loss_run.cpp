@@ -94,11 +94,16 @@ LossResult runLinearCrossEntropy(Runtime &runtime, const LossCase &data, const L
   if (call.wantsDHidden) dHidden = poisoned(device, gradient, n, h, call.gap);
   if (call.wantsDWeight) dWeight = poisoned(device, gradient, v, h, call.gap);
 
+  LinearCrossEntropyOptions options;
+  options.reduction = call.reduction;
+  options.ignoreIndex = data.ignoreIndex;
+  options.variant = call.variant;
+  options.workspaceLimit = call.workspaceLimit;
   LossResult result;
   setReport(result,
             linearCrossEntropy(
                 runtime, {x, w, common.label, common.gradOutput, common.loss, common.lse, dHidden, dWeight},
-                {call.reduction, data.ignoreIndex, call.variant, call.workspaceLimit}));
+                options));
   collect(result, result.loss, common.loss);
   collect(result, result.lse, common.lse);
   collect(result, result.dHidden, dHidden);
