@@ -128,7 +128,7 @@ Status CudaDevice::assemble(Artifact &artifact) {
 }
 
 StatusOr<std::unique_ptr<LoadedKernel>> CudaDevice::load(const Artifact &artifact) {
-  return CudaKernel::load(context_, artifact, info().sharedBytes);
+  return CudaKernel::load(context_, artifact, info());
 }
 
 Status CudaDevice::launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,

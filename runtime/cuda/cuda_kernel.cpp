@@ -1,5 +1,7 @@
 #include "runtime/cuda/cuda_kernel.h"
 
+#include <algorithm>
+#include <array>
 #include <climits>
 #include <cstring>
 
@@ -8,7 +10,9 @@
 namespace tilewright::cuda {
 namespace {
 
-constexpr int kMaxSlots = 512; ///< 8-byte kernel parameters: 4 KiB in all
+constexpr int kMaxParameterBytes = 4096; ///< of a kernel, on every GPU
+constexpr int kMaxSlots = kMaxParameterBytes / 8;
+constexpr int kMaxTensorMaps = kMaxParameterBytes / sizeof(CUtensorMap);
 constexpr int kMaxThreads = 1024;
 constexpr int64_t kMaxPrograms[3] = {INT_MAX, 65535, 65535}; ///< along each grid axis, on every GPU
 
@@ -25,9 +29,14 @@ Status checkArtifact(const Artifact &artifact) {
   int slots = 0;
   for (const Parameter &parameter : artifact.parameters)
     slots += slotsOf(parameter);
-  if (slots > kMaxSlots)
+  for (const TensorMap &map : artifact.tensorMaps)
+    TW_RETURN_IF_ERROR(checkTensorMap(artifact, map));
+  const std::size_t maps = artifact.tensorMaps.size(), slotsOfMap = sizeof(CUtensorMap) / 8;
+  // Maps begin at multiples of half their size.
+  const std::size_t used = slots + (maps ? slotsOfMap / 2 - 1 + maps * slotsOfMap : 0);
+  if (used > kMaxSlots)
     return kernelError(artifact, compileError("expected at most " + std::to_string(kMaxSlots) +
-                                              " 8-byte parameters, found " + std::to_string(slots) +
+                                              " 8-byte parameters, found " + std::to_string(used) +
                                               "; use fewer views"));
   if (artifact.threads < 1 || artifact.threads > kMaxThreads || artifact.sharedBytes < 0 ||
       artifact.sharedBytes > INT_MAX)
@@ -90,16 +99,16 @@ StatusOr<std::string> binaryOf(const std::shared_ptr<const Context> &context, co
 
 StatusOr<std::unique_ptr<LoadedKernel>> loadBinary(const std::shared_ptr<const Context> &context,
                                                    const Artifact &artifact, const std::string &binary,
-                                                   int64_t sharedLimit) {
+                                                   const DeviceInfo &device) {
   const Driver &driver = context->driver();
   CUmodule loaded = nullptr;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuModuleLoadData, &loaded, binary.data()));
   Module module(context, loaded);
   CUfunction function = nullptr;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuModuleGetFunction, &function, module.get(), artifact.kernel.c_str()));
-  TW_RETURN_IF_ERROR(prepare(driver, function, artifact, sharedLimit));
+  TW_RETURN_IF_ERROR(prepare(driver, function, artifact, device.sharedBytes));
   return std::unique_ptr<LoadedKernel>(
-      std::make_unique<CudaKernel>(artifact, context, std::move(module), function));
+      std::make_unique<CudaKernel>(artifact, context, std::move(module), function, device.units));
 }
 
 /// A launch's parameters as the driver wants them: the address of each. Left uninitialised but for what is
@@ -118,6 +127,12 @@ public:
       append(&std::get<float>(argument), sizeof(float));
     }
   }
+  /// The next tensor map, to be written before the launch.
+  CUtensorMap &appendMap() {
+    CUtensorMap &map = maps_[mapCount_++];
+    addresses_[count_++] = &map;
+    return map;
+  }
   void **addresses() { return addresses_; }
 
 private:
@@ -126,7 +141,8 @@ private:
     std::memcpy(&values_[count_++], value, bytes);
   }
 
-  int count_ = 0;
+  int count_ = 0, mapCount_ = 0;
+  CUtensorMap maps_[kMaxTensorMaps];
   int64_t values_[kMaxSlots];
   void *addresses_[kMaxSlots];
 };
@@ -142,6 +158,18 @@ Status checkGrid(const Artifact &artifact, const std::vector<int64_t> &grid) {
   return {};
 }
 
+/// CTAs along each axis. A persistent kernel counts its programs itself, and takes them in turn.
+StatusOr<std::array<unsigned, 3>> ctasFor(const Artifact &artifact, const std::vector<int64_t> &grid,
+                                          int multiprocessors) {
+  if (artifact.persistent) {
+    const int64_t programs = grid[0] * grid[1] * grid[2];
+    return std::array<unsigned, 3>{static_cast<unsigned>(std::min<int64_t>(programs, multiprocessors)), 1, 1};
+  }
+  TW_RETURN_IF_ERROR(checkGrid(artifact, grid));
+  return std::array<unsigned, 3>{static_cast<unsigned>(grid[0]), static_cast<unsigned>(grid[1]),
+                                 static_cast<unsigned>(grid[2])};
+}
+
 std::string describeLaunch(const CUlaunchConfig &config) {
   return std::to_string(config.gridDimX) + "x" + std::to_string(config.gridDimY) + "x" +
          std::to_string(config.gridDimZ) + " programs of " + std::to_string(config.blockDimX) +
@@ -151,30 +179,46 @@ std::string describeLaunch(const CUlaunchConfig &config) {
 } // namespace
 
 StatusOr<std::unique_ptr<LoadedKernel>> CudaKernel::load(const std::shared_ptr<const Context> &context,
-                                                         const Artifact &artifact, int64_t sharedLimit) {
+                                                         const Artifact &artifact, const DeviceInfo &device) {
   TW_RETURN_IF_ERROR(checkArtifact(artifact));
+  if (!artifact.tensorMaps.empty() && !context->driver().cuTensorMapEncodeTiled)
+    return kernelError(artifact, userError("expected a driver that knows TMA, found an older one; install "
+                                           "NVIDIA's driver 525 (CUDA 12.0) or later"));
   TW_ASSIGN_OR_RETURN(const std::string binary, binaryOf(context, artifact));
   CurrentContext current(*context);
   TW_RETURN_IF_ERROR(current.status());
   OutsideCapture outside(context->driver());
-  StatusOr<std::unique_ptr<LoadedKernel>> kernel = loadBinary(context, artifact, binary, sharedLimit);
+  StatusOr<std::unique_ptr<LoadedKernel>> kernel = loadBinary(context, artifact, binary, device);
   if (!kernel.ok()) return kernelError(artifact, kernel.status());
   return kernel;
+}
+
+CudaKernel::CudaKernel(Artifact artifact, std::shared_ptr<const Context> context, Module module,
+                       CUfunction function, int multiprocessors)
+    : LoadedKernel(std::move(artifact)), context_(std::move(context)), module_(std::move(module)),
+      function_(function), multiprocessors_(multiprocessors) {
+  for (const TensorMap &map : this->artifact().tensorMaps)
+    tensorMaps_.push_back(std::make_unique<TensorMapCache>(this->artifact(), map));
 }
 
 Status CudaKernel::launch(const std::vector<KernelArgument> &arguments, CUstream stream) const {
   TW_ASSIGN_OR_RETURN(const std::vector<int64_t> grid, gridFor(artifact(), arguments));
   if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return {};
-  TW_RETURN_IF_ERROR(checkGrid(artifact(), grid));
+  TW_ASSIGN_OR_RETURN(const auto ctas, ctasFor(artifact(), grid, multiprocessors_));
   Slots slots;
   for (const KernelArgument &argument : arguments)
     slots.append(argument);
 
   CurrentContext current(*context_);
   TW_RETURN_IF_ERROR(current.status());
-  const CUlaunchConfig config = {static_cast<unsigned>(grid[0]),
-                                 static_cast<unsigned>(grid[1]),
-                                 static_cast<unsigned>(grid[2]),
+  for (std::size_t i = 0; i < tensorMaps_.size(); ++i) {
+    const KernelArgument &argument = arguments[artifact().tensorMaps[i].parameter];
+    TW_RETURN_IF_ERROR(
+        tensorMaps_[i]->describe(context_->driver(), std::get<TensorRef>(argument), slots.appendMap()));
+  }
+  const CUlaunchConfig config = {ctas[0],
+                                 ctas[1],
+                                 ctas[2],
                                  static_cast<unsigned>(artifact().threads),
                                  1,
                                  1,

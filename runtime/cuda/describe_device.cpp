@@ -58,10 +58,12 @@ std::string fingerprintOf(const Properties &found, const Target &target, std::op
 
 } // namespace
 
-StatusOr<Target> targetFor(int major, int minor) {
+StatusOr<Target> targetFor(int major, int minor, int version) {
   if (major < 8)
     return userError("expected an NVIDIA GPU of compute capability 8.0 or later, found " +
                      std::to_string(major) + "." + std::to_string(minor) + "; use the device cpu");
+  // Its PTX is of a version that drivers take since CUDA 12.0.
+  if (major == 9 && minor == 0 && version >= 12000) return Target{TargetKind::nvptx, "sm_90a", ""};
   // They differ in how much shared memory a program can have.
   if (major >= 9) return Target{TargetKind::nvptx, "sm_90", ""};
   const char *eights[] = {"sm_80", "sm_80", "sm_80", "sm_80", "sm_80",
@@ -72,7 +74,7 @@ StatusOr<Target> targetFor(int major, int minor) {
 StatusOr<DeviceDescription> describeDevice(const Driver &driver, CUdevice device,
                                            PowerLimitReader powerLimit) {
   TW_ASSIGN_OR_RETURN(const Properties found, read(driver, device));
-  TW_ASSIGN_OR_RETURN(Target target, targetFor(found.major, found.minor));
+  TW_ASSIGN_OR_RETURN(Target target, targetFor(found.major, found.minor, found.version));
   if (!found.memoryPools)
     return userError("'" + found.name +
                      "': expected memory pools, found none, as under some virtual machine "

@@ -12,9 +12,9 @@ namespace tilewright::cuda {
 /// What is asked for a device's power limit in watts, by its PCI address.
 using PowerLimitReader = std::optional<int> (*)(const std::string &pciAddress);
 
-/// What code is generated for on a GPU of this compute capability: the newest portable target that it runs.
-/// A user error when it is older than all of them.
-StatusOr<Target> targetFor(int major, int minor);
+/// What code is generated for on a GPU of this compute capability, with a driver of this CUDA version (1000 ·
+/// major + 10 · minor): the newest target that both take. A user error when it is older than all of them.
+StatusOr<Target> targetFor(int major, int minor, int version);
 
 struct DeviceDescription {
   Target target;

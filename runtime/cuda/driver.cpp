@@ -18,6 +18,8 @@ StatusOr<Driver> symbolsOf(void *library) {
 #define TW_CUDA_FUNCTION(name, symbol, ...)                                                                  \
   driver.name = reinterpret_cast<CUresult (*)(__VA_ARGS__)>(dlsym(library, #symbol));                        \
   if (!driver.name && !missing) missing = #symbol;
+#define TW_CUDA_LATER_FUNCTION(name, symbol, ...)                                                            \
+  driver.name = reinterpret_cast<CUresult (*)(__VA_ARGS__)>(dlsym(library, #symbol));
 #include "runtime/cuda/driver_symbols.inc"
 #undef TW_CUDA_FUNCTION
   if (!missing) return driver;

@@ -187,6 +187,20 @@ struct FakeFunctions {
     return CUDA_SUCCESS;
   }
 
+  CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, uint32_t rank, void *address,
+                                  const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
+                                  const uint32_t *steps, CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
+                                  CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    const bool good = reinterpret_cast<uintptr_t>(map) % 64 == 0 && rank == 2 && at && at % 16 == 0 &&
+                      sizes[0] && sizes[1] && strides[0] % 16 == 0 && strides[0] > 0 && box[0] && box[1] &&
+                      box[0] <= 256 && box[1] <= 256 && steps[0] == 1 && steps[1] == 1 &&
+                      swizzle == CU_TENSOR_MAP_SWIZZLE_128B;
+    if (!good) return CUDA_ERROR_INVALID_VALUE;
+    *map = {{at, sizes[0], sizes[1], strides[0], box[0], box[1], static_cast<uint64_t>(type)}};
+    return CUDA_SUCCESS;
+  }
+
   CUresult enter(const char *name) {
     fake.calls_.push_back(name);
     if (auto failure = fake.failures_.find(name); failure != fake.failures_.end()) return failure->second;

@@ -117,13 +117,16 @@ TEST(CudaHandles, AreDestroyedOnceAndKeepTheirContext) {
   EXPECT_THAT(fake.mistakes, IsEmpty());
 }
 
-TEST(CudaTarget, IsTheNewestPortableOneThatTheGpuRuns) {
-  EXPECT_EQ(targetFor(8, 0)->str(), "nvptx sm_80");
-  EXPECT_EQ(targetFor(8, 6)->str(), "nvptx sm_86");
-  EXPECT_EQ(targetFor(8, 9)->str(), "nvptx sm_89");
-  EXPECT_EQ(targetFor(9, 0)->str(), "nvptx sm_90");
-  EXPECT_EQ(targetFor(12, 0)->str(), "nvptx sm_90");
-  Status old = targetFor(7, 5).status();
+TEST(CudaTarget, IsTheNewestThatTheGpuAndItsDriverTake) {
+  const int cuda11 = 11080, cuda12 = 12000;
+  EXPECT_EQ(targetFor(8, 0, cuda12)->str(), "nvptx sm_80");
+  EXPECT_EQ(targetFor(8, 6, cuda12)->str(), "nvptx sm_86");
+  EXPECT_EQ(targetFor(8, 9, cuda12)->str(), "nvptx sm_89");
+  EXPECT_EQ(targetFor(9, 0, cuda11)->str(), "nvptx sm_90");
+  EXPECT_EQ(targetFor(9, 0, cuda12)->str(), "nvptx sm_90a");
+  EXPECT_EQ(targetFor(9, 1, cuda12)->str(), "nvptx sm_90"); // sm_90a's code runs on 9.0 alone
+  EXPECT_EQ(targetFor(12, 0, 13000)->str(), "nvptx sm_90");
+  Status old = targetFor(7, 5, cuda12).status();
   EXPECT_EQ(old.kind(), StatusKind::user);
   EXPECT_THAT(old.message(), HasSubstr("found 7.5"));
 }
