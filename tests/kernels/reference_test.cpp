@@ -1,4 +1,5 @@
-// The reference is checked by other means: values known in closed form, and finite differences.
+// The reference is checked by other means: values known in closed form and, in
+// reference_gradients_test.cpp, finite differences.
 
 #include <cmath>
 
@@ -31,30 +32,6 @@ TEST(Reference, SmallAndLargeLossesKeepTheirDigits) {
   EXPECT_NEAR(result.loss[0] / std::exp(-100), 1, 1e-14);
   EXPECT_NEAR(result.dLogits[0] / -std::exp(-100), 1, 1e-14);
   EXPECT_EQ(result.loss[1], 5000);
-}
-
-double lossAt(LossCase c, std::vector<float> LossCase::*part, int64_t place, double step, double &moved) {
-  const float before = (c.*part)[place];
-  (c.*part)[place] += step;
-  moved = double((c.*part)[place]) - before;
-  ReferenceOptions options;
-  options.gradients = false;
-  return run(c, options).loss[0];
-}
-
-double slope(const LossCase &c, std::vector<float> LossCase::*part, int64_t place) {
-  double up, down;
-  const double high = lossAt(c, part, place, 1e-3, up), low = lossAt(c, part, place, -1e-3, down);
-  return (high - low) / (up - down);
-}
-
-TEST(Reference, GradientsAreSlopes) {
-  const LossCase c = makeCase(DataKind::random, 11, 6, 9, ElementType::f32, IgnorePattern::some);
-  const ReferenceResult result = run(c);
-  for (int64_t i = 0; i < c.rows * c.hidden; ++i)
-    EXPECT_NEAR(result.dHidden[i], slope(c, &LossCase::x, i), 1e-7);
-  for (int64_t j = 0; j < c.classes * c.hidden; ++j)
-    EXPECT_NEAR(result.dWeight[j], slope(c, &LossCase::w, j), 1e-7);
 }
 
 TEST(Reference, LogitsAgreeWithTheirFactors) {

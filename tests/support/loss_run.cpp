@@ -44,14 +44,6 @@ void setReport(LossResult &result, StatusOr<LossReport> report) {
   if (report.ok()) result.report = *report;
 }
 
-ReferenceOptions referenceOptions(const LossCase &data, const LossCall &call) {
-  ReferenceOptions options;
-  options.reduction = call.reduction;
-  options.ignoreIndex = data.ignoreIndex;
-  options.gradOutput = call.gradOutput;
-  return options;
-}
-
 double tolerance(ElementType element) {
   switch (element) {
   case ElementType::bf16:
@@ -71,17 +63,6 @@ void expectLosses(const std::vector<double> &got, const std::vector<double> &wan
 }
 
 } // namespace
-
-std::string LossCall::str() const {
-  std::string text = std::string(reductionName(reduction)) + " " + variantName(variant) + " labels " +
-                     elementName(label) +
-                     (gradOutput.empty() ? "" : " times " + std::to_string(gradOutput.size())) +
-                     (wantsDHidden ? " dx" : "") + (wantsDWeight ? " dw" : "");
-  if (gradient) text += std::string(" as ") + elementName(*gradient);
-  if (gap > 0) text += " gap " + std::to_string(gap);
-  if (workspaceLimit > 0) text += " limit " + std::to_string(workspaceLimit);
-  return text;
-}
 
 LossResult runLinearCrossEntropy(Runtime &runtime, const LossCase &data, const LossCall &call) {
   Device &device = runtime.device();
@@ -111,13 +92,6 @@ LossResult runLinearCrossEntropy(Runtime &runtime, const LossCase &data, const L
   return result;
 }
 
-ReferenceResult referenceFor(const LossCase &data, const LossCall &call) {
-  ReferenceOptions options = referenceOptions(data, call);
-  options.gradients = call.wantsDHidden || call.wantsDWeight;
-  return referenceLinearCrossEntropy(data.x.data(), data.w.data(), data.label.data(), data.rows, data.hidden,
-                                     data.classes, options);
-}
-
 LossResult runCrossEntropy(Runtime &runtime, const LossCase &data, const LossCall &call) {
   Device &device = runtime.device();
   const Common common(device, data, call);
@@ -137,11 +111,6 @@ LossResult runCrossEntropy(Runtime &runtime, const LossCase &data, const LossCal
   collect(result, result.lse, common.lse);
   collect(result, result.dLogits, dLogits);
   return result;
-}
-
-ReferenceResult logitsReferenceFor(const LossCase &data, const LossCall &call) {
-  return referenceCrossEntropy(data.x.data(), data.label.data(), data.rows, data.classes,
-                               referenceOptions(data, call));
 }
 
 void expectClose(const LossResult &result, const ReferenceResult &reference, const LossCase &data,

@@ -1,0 +1,90 @@
+#include "kernels/reference/product.h"
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+namespace tilewright::reference {
+namespace {
+
+// A matrix product in registers: panels of 4 rows of A and 32 columns of B, both zero-padded, k by k.
+constexpr int64_t kRows = 4, kVectors = 4, kColumns = 8 * kVectors;
+typedef double Vector __attribute__((vector_size(64)));
+
+__attribute__((always_inline)) inline void multiplyPanels(int64_t inner, const double *a, const Vector *b,
+                                                          Vector (&sum)[kRows][kVectors]) {
+  for (int64_t k = 0; k < inner; ++k, a += kRows, b += kVectors)
+    for (int64_t i = 0; i < kRows; ++i)
+      for (int64_t j = 0; j < kVectors; ++j)
+        sum[i][j] += a[i] * b[j];
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) void multiplyPanels512(int64_t inner, const double *a, const Vector *b,
+                                                          Vector (&sum)[kRows][kVectors]) {
+  multiplyPanels(inner, a, b, sum);
+}
+__attribute__((target("avx2,fma"))) void multiplyPanels256(int64_t inner, const double *a, const Vector *b,
+                                                           Vector (&sum)[kRows][kVectors]) {
+  multiplyPanels(inner, a, b, sum);
+}
+#endif
+void multiplyPanelsAnywhere(int64_t inner, const double *a, const Vector *b, Vector (&sum)[kRows][kVectors]) {
+  multiplyPanels(inner, a, b, sum);
+}
+
+auto panelKernel() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return multiplyPanels512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return multiplyPanels256;
+#endif
+  return multiplyPanelsAnywhere;
+}
+
+} // namespace
+
+void parallelFor(int64_t count, const std::function<void(int64_t)> &body) {
+  constexpr int64_t worthAThread = 8;
+  const int64_t threads =
+      std::max<int64_t>(1, std::min<int64_t>(count / worthAThread, std::thread::hardware_concurrency()));
+  std::vector<std::thread> workers;
+  auto work = [&](int64_t worker) {
+    for (int64_t i = worker; i < count; i += threads)
+      body(i);
+  };
+  for (int64_t worker = 1; worker < threads; ++worker)
+    workers.emplace_back(work, worker);
+  work(0);
+  for (std::thread &worker : workers)
+    worker.join();
+}
+
+void addProduct(int64_t rows, int64_t columns, int64_t inner, const MatrixView &a, const MatrixView &b,
+                double *c) {
+  static const auto kernel = panelKernel();
+  const int64_t rowPanels = (rows + kRows - 1) / kRows;
+  std::vector<double> packedA(rowPanels * inner * kRows, 0.0);
+  parallelFor(rowPanels, [&](int64_t panel) {
+    double *out = &packedA[panel * inner * kRows];
+    for (int64_t k = 0; k < inner; ++k)
+      for (int64_t i = 0; i < std::min(kRows, rows - panel * kRows); ++i)
+        out[k * kRows + i] = a.at(panel * kRows + i, k);
+  });
+  parallelFor((columns + kColumns - 1) / kColumns, [&](int64_t panel) {
+    const int64_t first = panel * kColumns, width = std::min(kColumns, columns - first);
+    std::vector<Vector> packedB(inner * kVectors, Vector{});
+    double *flat = reinterpret_cast<double *>(packedB.data());
+    for (int64_t j = 0; j < width; ++j)
+      for (int64_t k = 0; k < inner; ++k)
+        flat[k * kColumns + j] = b.at(k, first + j);
+    for (int64_t block = 0; block < rowPanels; ++block) {
+      Vector sum[kRows][kVectors] = {};
+      kernel(inner, &packedA[block * inner * kRows], packedB.data(), sum);
+      for (int64_t i = 0; i < std::min(kRows, rows - block * kRows); ++i)
+        for (int64_t j = 0; j < width; ++j)
+          c[(block * kRows + i) * columns + first + j] += sum[i][j / 8][j % 8];
+    }
+  });
+}
+
+} // namespace tilewright::reference

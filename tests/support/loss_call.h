@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/reference.h"
+#include "tests/support/loss_case.h"
+
+namespace tilewright::test {
+
+/// How a loss is called. The ignore index is the data's.
+struct LossCall : LossOptions {
+  Variant variant = Variant::automatic;
+  int64_t workspaceLimit = 0;
+  std::optional<Margin> lmcl;
+  bool accumulate = false; ///< gradients of the weight and the bias are added to what their buffers hold
+
+  ElementType label = ElementType::i64;
+  bool wantsDHidden = true, wantsDWeight = true, wantsDBias = true, wantsLse = true;
+  bool wantsRows = false;              ///< entropy, argmax and correctness of each row
+  bool wantsMonitored = false;         ///< what is monitored
+  std::optional<ElementType> gradient; ///< type of the gradients; the inputs' own by default
+  std::vector<double> gradOutput, gradLse, gradEntropy;
+  int64_t gap = 0;      ///< elements between the rows of every matrix
+  bool inPlace = false; ///< cross entropy: the gradient replaces the logits
+
+  std::string str() const;
+};
+
+ReferenceOptions referenceOptions(const LossCase &data, const LossCall &call);
+ReferenceResult referenceFor(const LossCase &data, const LossCall &call);
+
+/// A case of cross entropy over logits has them as `x`, with `hidden` equal to `classes`, and no `w`.
+ReferenceResult logitsReferenceFor(const LossCase &data, const LossCall &call);
+
+} // namespace tilewright::test
