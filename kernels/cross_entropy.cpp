@@ -65,7 +65,7 @@ Workspace layOut(int64_t rows, void *base) {
   w.label = TensorRef::vector(static_cast<char *>(w.rowNumbers.data) + 4 * rows, i32, rows);
   w.rowLoss = carver.vector(f32, rows);
   w.lse = carver.vector(f32, rows);
-  w.summary = carver.vector(i32, 2);
+  w.summary = carver.vector(i32, 1);
   w.bytes = carver.bytes();
   return w;
 }
@@ -75,8 +75,8 @@ Status launchAll(Device &device, Stream stream, const Kernels &kernels, const Cr
                  const CrossEntropyOptions &options, const Workspace &w) {
   const TensorRef rowLoss = options.reduction == Reduction::none ? t.loss : w.rowLoss;
   const TensorRef lse = t.lse.data ? t.lse : w.lse;
-  std::vector<KernelArgument> compact = {t.label, options.ignoreIndex, t.logits.sizes[1], w.row,
-                                         w.label, w.summary,           rowLoss,           lse};
+  std::vector<KernelArgument> compact = {t.label,   options.ignoreIndex,  t.logits.sizes[1], w.row, w.label,
+                                         w.summary, device.labelReport(), rowLoss,           lse};
   std::vector<KernelArgument> row = {t.logits, w.row, w.label, rowLoss, lse};
   if (t.dLogits.data) {
     compact.push_back(t.dLogits);
@@ -112,9 +112,7 @@ StatusOr<LossReport> crossEntropy(Runtime &runtime, const CrossEntropyTensors &t
   TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocate(report.workspaceBytes, stream));
   const Workspace workspace = layOut(rows, memory.data());
   TW_RETURN_IF_ERROR(launchAll(device, stream, kernels, tensors, options, workspace));
-  if (device.target().kind == TargetKind::cpu)
-    TW_RETURN_IF_ERROR(checkLabels(device, stream, workspace.summary, tensors.label, tensors.logits.sizes[1],
-                                   options.ignoreIndex));
+  TW_RETURN_IF_ERROR(reportNow(device, stream));
   report.runMilliseconds = millisecondsSince(start);
   return report;
 }

@@ -183,8 +183,9 @@ private:
   Status compact() {
     TW_RETURN_IF_ERROR(fill(device_, w_.rowNumbers, 0xFF, stream_)); // -1: no row
     TW_RETURN_IF_ERROR(fill(device_, w_.summary, 0, stream_));       // stays when there is no row at all
-    std::vector<KernelArgument> arguments = {t_.label,        options_.ignoreIndex, p_.classes, w_.row,
-                                             w_.compactLabel, w_.summary,           rowLoss_,   lse_};
+    std::vector<KernelArgument> arguments = {
+        t_.label,   options_.ignoreIndex,  p_.classes, w_.row, w_.compactLabel,
+        w_.summary, device_.labelReport(), rowLoss_,   lse_};
     if (p_.dHidden) arguments.push_back(t_.dHidden);
     return launch(kernels_.compactRows, arguments);
   }
@@ -277,9 +278,7 @@ StatusOr<LossReport> lce::execute(Runtime &runtime, const Problem &problem, cons
   TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocate(report.workspaceBytes, stream));
   const Workspace workspace = layOut(problem, config, memory.data());
   TW_RETURN_IF_ERROR(Launches(device, stream, problem, config, kernels, tensors, options, workspace).run());
-  if (device.target().kind == TargetKind::cpu)
-    TW_RETURN_IF_ERROR(
-        checkLabels(device, stream, workspace.summary, tensors.label, problem.classes, options.ignoreIndex));
+  TW_RETURN_IF_ERROR(reportNow(device, stream));
   report.runMilliseconds = millisecondsSince(start);
   return report;
 }

@@ -55,7 +55,8 @@ struct LinearCrossEntropyTensors {
 ///
 /// User errors: shapes, types or options that do not fit, a workspace limit that no variant meets (the
 /// message says the smallest possible one), a label that is neither a class nor the ignore index (naming the
-/// first and its row; the outputs then hold the result with such rows ignored).
+/// first and its row; the outputs then hold the result with such rows ignored). On a GPU nobody has seen the
+/// labels when the call returns: the next call that waits for the device has that error.
 StatusOr<LossReport> linearCrossEntropy(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
                                         const LinearCrossEntropyOptions &options, Stream stream = nullptr);
 

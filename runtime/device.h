@@ -11,6 +11,7 @@
 #include "compiler/artifact.h"
 #include "compiler/base/status.h"
 #include "compiler/target.h"
+#include "runtime/label_report.h"
 
 namespace tilewright {
 
@@ -73,7 +74,9 @@ private:
   Artifact artifact_;
 };
 
-/// Where kernels run. All calls may be made from any thread; none throws.
+/// Where kernels run. All calls may be made from any thread; none throws. Those that wait for the device
+/// (`copyToDevice`, `copyToHost`, `synchronize`, `time`) also return the errors of the work they waited for,
+/// once they have done what they were called for.
 class Device {
 public:
   virtual ~Device() = default;
@@ -99,6 +102,12 @@ public:
   virtual Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,
                         Stream stream) = 0;
   virtual Status synchronize(Stream stream) = 0;
+
+  /// Where kernels report a label that is no class: `kLabelReportWords` i64, at one address as long as the
+  /// device lives. The next call that waits returns the report as a user error, whichever stream it came
+  /// from; of several reports, the last. On a device whose calls return when their work is done, the memory
+  /// is the calling thread's own, and `synchronize` is the call that returns the report.
+  virtual TensorRef labelReport() = 0;
 
   /// Milliseconds that the work enqueued by `work` takes on the device, its launch gaps included.
   virtual StatusOr<double> time(Stream stream, const std::function<Status()> &work) = 0;

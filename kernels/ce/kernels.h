@@ -10,7 +10,7 @@ namespace tilewright::ce {
 
 /// Loss, lse and gradient of one row of logits. Rows are numbered by `row`, the valid ones first, then -1.
 ///
-/// (logits N×V, row N, label N, out row_loss N, out lse N[, summary 2[, grad_output 1 or N], out dlogits
+/// (logits N×V, row N, label N, out row_loss N, out lse N[, summary 1[, grad_output 1 or N], out dlogits
 /// N×V])
 struct RowSpec {
   struct Gradient {

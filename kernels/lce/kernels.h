@@ -46,7 +46,7 @@ Kernel checkAnchor();
 /// Losses, and the factors of the gradients: r_i = g_i v_i, t_i = g_i (p_iy - 1), xs = r x.
 ///
 /// (sums C×T, target C, anchor C, row C, out row_loss N, out lse N
-///  [, stored C×T, summary 2[, grad_output 1 or N], xc C×H, out scale C, out one_hot C, out xs C×H])
+///  [, stored C×T, summary 1[, grad_output 1 or N], xc C×H, out scale C, out one_hot C, out xs C×H])
 struct CombineSpec {
   struct Gradients {
     ElementType element;      ///< of xc
@@ -80,7 +80,7 @@ Kernel dHidden(const DHiddenSpec &spec);
 
 /// A chunk's part of dW = Eᵀ·xs + the rows of u.
 ///
-/// (e C×V, xs C×H, u C×H, slot V, summary 2, first, [partial V×H,] out dw V×H)
+/// (e C×V, xs C×H, u C×H, slot V, summary 1, first, [partial V×H,] out dw V×H)
 struct DWeightSpec {
   enum class Mode {
     store,  ///< dW = part

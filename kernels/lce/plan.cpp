@@ -164,7 +164,7 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
   w.rowNumbers = carver.vector(i32, 2 * n);
   w.row = TensorRef::vector(w.rowNumbers.data, i32, n);
   w.compactLabel = TensorRef::vector(static_cast<char *>(w.rowNumbers.data) + 4 * n, i32, n);
-  w.summary = carver.vector(i32, 2);
+  w.summary = carver.vector(i32, 1);
   if (problem.reduction != Reduction::none) w.rowLoss = carver.vector(f32, n);
   if (!problem.wantsLse) w.lse = carver.vector(f32, n);
   w.xc = carver.matrix(problem.element, c, h, h);

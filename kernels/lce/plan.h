@@ -75,7 +75,7 @@ int64_t largestChunk(const Problem &problem, Variant variant, int64_t bytes);
 struct Workspace {
   TensorRef rowNumbers;           ///< row and compactLabel as one vector, to be filled together
   TensorRef row, compactLabel;    ///< N
-  TensorRef summary;              ///< 2
+  TensorRef summary;              ///< 1
   TensorRef rowLoss, lse;         ///< N, unless the caller's own are used
   TensorRef xc, xs, u;            ///< C×H
   TensorRef target, anchor, redo; ///< C

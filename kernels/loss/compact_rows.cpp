@@ -1,11 +1,30 @@
 #include "kernels/loss/dsl_helpers.h"
 #include "kernels/loss/kernels.h"
+#include "runtime/label_report.h"
 
 namespace tilewright {
 
 // Every program counts the valid rows before its block by itself: with this block, that costs N²/2·128 reads
 // of labels, next to nothing beside the N·H·V of the products, and no second kernel.
 constexpr int64_t kBlock = 128;
+
+namespace {
+
+/// In the words of runtime/label_report.h.
+void reportLabel(KernelBuilder &k, const View &report, const Tile &row, const Tile &label,
+                 const Tile &classes, const Tile &ignoreIndex) {
+  const auto store = [&](LabelReportWord word, const Tile &value) {
+    k.store(report, k.range(Axis::rows, k.constant(word), 1), value);
+  };
+  const Tile place = row + k.toTile(k.constant(1), ElementType::i64);
+  store(kReportedLabel, label);
+  store(kReportedClasses, classes);
+  store(kReportedIgnoreIndex, ignoreIndex);
+  store(kReportedCheck, place + label + classes + ignoreIndex);
+  store(kReportedPlace, place);
+}
+
+} // namespace
 
 Kernel compactRows(const CompactRowsSpec &spec) {
   const std::string clears = spec.dHidden ? std::string(",dx=") + elementName(*spec.dHidden) : "";
@@ -15,6 +34,7 @@ Kernel compactRows(const CompactRowsSpec &spec) {
     const View row = k.output("row", ElementType::i32, 1);
     const View compactLabel = k.output("compact_label", ElementType::i32, 1);
     const View summary = k.output("summary", ElementType::i32, 1);
+    const View report = k.output("report", ElementType::i64, 1);
     const View rowLoss = k.output("row_loss", ElementType::f32, 1),
                lse = k.output("lse", ElementType::f32, 1);
     const View dHidden = spec.dHidden ? k.output("dx", *spec.dHidden, 2) : View();
@@ -46,8 +66,11 @@ Kernel compactRows(const CompactRowsSpec &spec) {
       const Tile size = k.toTile(n, ElementType::i32);
       const Tile good = isClass(every) | (every == ignored);
       k.store(summary, k.range(Axis::rows, k.constant(0), 1), count(k, isValid(every)));
-      k.store(summary, k.range(Axis::rows, k.constant(1), 1),
-              min(select(good, size, all.positions()), Axis::columns));
+      const Tile firstBad = min(select(good, size, all.positions()), Axis::columns);
+      k.ifThen(k.toCondition(firstBad < size), [&] {
+        const Tile found = wide(label[k.range(Axis::rows, k.toIndex(firstBad), 1)]);
+        reportLabel(k, report, wide(firstBad), found, k.toTile(classes, ElementType::i64), ignored);
+      });
     });
   });
 }

@@ -84,23 +84,8 @@ Upstream upstreamOf(const TensorRef &gradOutput, int64_t rows, Reduction reducti
   return reduction == Reduction::none && gradOutput.sizes[0] == rows ? Upstream::rows : Upstream::scalar;
 }
 
-Status checkLabels(Device &device, Stream stream, const TensorRef &summary, const TensorRef &label,
-                   int64_t classes, int64_t ignoreIndex) {
-  int32_t found[2];
-  TW_RETURN_IF_ERROR(device.copyToHost(found, summary.data, sizeof found, stream));
-  const int64_t row = found[1];
-  if (row == label.sizes[0]) return Status();
-
-  int32_t narrow = 0;
-  int64_t value = 0;
-  const bool isNarrow = label.element == ElementType::i32;
-  void *destination = isNarrow ? static_cast<void *>(&narrow) : &value;
-  const std::size_t bytes = elementBytes(label.element);
-  TW_RETURN_IF_ERROR(
-      device.copyToHost(destination, static_cast<const char *>(label.data) + row * bytes, bytes, stream));
-  return userError("label " + std::to_string(isNarrow ? narrow : value) + " in row " + std::to_string(row) +
-                   " is no class: expected 0 to " + std::to_string(classes - 1) + ", or the ignore index " +
-                   std::to_string(ignoreIndex));
+Status reportNow(Device &device, Stream stream) {
+  return device.target().kind == TargetKind::cpu ? device.synchronize(stream) : Status();
 }
 
 } // namespace tilewright

@@ -30,10 +30,7 @@ Status checkLossTensors(const LossTensors &tensors, int64_t rows, Reduction redu
 /// What a (checked) upstream gradient is.
 Upstream upstreamOf(const TensorRef &gradOutput, int64_t rows, Reduction reduction);
 
-/// Waits for the device and reads what a loss's first kernel found: `summary` holds the number of valid rows
-/// and the first row with a bad label (the number of rows if there is none). A user error names that row and
-/// its label.
-Status checkLabels(Device &device, Stream stream, const TensorRef &summary, const TensorRef &label,
-                   int64_t classes, int64_t ignoreIndex);
+/// On a device whose calls return when their work is done: what the work reported.
+Status reportNow(Device &device, Stream stream);
 
 } // namespace tilewright

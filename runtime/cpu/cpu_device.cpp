@@ -15,6 +15,8 @@
 namespace tilewright {
 namespace {
 
+thread_local int64_t reportOfThisThread[kLabelReportWords];
+
 /// What the CPU lowering compiles a kernel to; runs one program.
 using Program = void (*)(const int64_t *slots, const int64_t *programId, void *scratch);
 
@@ -136,7 +138,11 @@ Status CpuDevice::launch(const LoadedKernel &kernel, const std::vector<KernelArg
   return {};
 }
 
-Status CpuDevice::synchronize(Stream) { return {}; }
+Status CpuDevice::synchronize(Stream) { return takeLabelReport(reportOfThisThread); }
+
+TensorRef CpuDevice::labelReport() {
+  return TensorRef::vector(reportOfThisThread, ElementType::i64, kLabelReportWords);
+}
 
 StatusOr<double> CpuDevice::time(Stream, const std::function<Status()> &work) {
   const auto begin = std::chrono::steady_clock::now();

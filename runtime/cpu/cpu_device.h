@@ -26,6 +26,7 @@ public:
   Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,
                 Stream stream) override;
   Status synchronize(Stream stream) override;
+  TensorRef labelReport() override;
   StatusOr<double> time(Stream stream, const std::function<Status()> &work) override;
 
 private:

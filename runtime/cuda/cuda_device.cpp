@@ -1,11 +1,11 @@
 #include "runtime/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "runtime/cuda/assembler.h"
 #include "runtime/cuda/cuda_kernel.h"
-#include "runtime/cuda/handles.h"
 #include "runtime/cuda/power_limit.h"
 
 namespace tilewright {
@@ -28,6 +28,17 @@ Status keepPooledMemory(const Driver &driver, CUdevice device) {
   if (threshold > 0) return {};
   threshold = UINT64_MAX;
   return TW_CUDA(driver, cuMemPoolSetAttribute, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
+}
+
+StatusOr<HostMemory> makeLabelReport(const std::shared_ptr<const Context> &context) {
+  CurrentContext current(*context);
+  TW_RETURN_IF_ERROR(current.status());
+  void *words = nullptr;
+  constexpr std::size_t bytes = kLabelReportWords * sizeof(int64_t);
+  TW_RETURN_IF_ERROR(TW_CUDA(context->driver(), cuMemHostAlloc, &words, bytes,
+                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+  std::memset(words, 0, bytes);
+  return HostMemory(context, words);
 }
 
 Status noSuchDevice(int index, int count) {
@@ -66,7 +77,9 @@ StatusOr<std::unique_ptr<Device>> CudaDevice::open(const Driver &driver, int ind
   TW_ASSIGN_OR_RETURN(DeviceDescription description, describeDevice(driver, device, powerLimit));
   TW_ASSIGN_OR_RETURN(std::shared_ptr<const Context> context, Context::retain(driver, device));
   TW_RETURN_IF_ERROR(keepPooledMemory(driver, device));
-  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(std::move(context), std::move(description)));
+  TW_ASSIGN_OR_RETURN(HostMemory labelReport, makeLabelReport(context));
+  return std::unique_ptr<Device>(
+      std::make_unique<CudaDevice>(std::move(context), std::move(description), std::move(labelReport)));
 }
 
 Status CudaDevice::notEnough(std::size_t bytes, const Status &cause) const {
@@ -100,7 +113,7 @@ Status CudaDevice::copyToDevice(void *destination, const void *source, std::size
   const Driver &driver = context_->driver();
   TW_RETURN_IF_ERROR(
       TW_CUDA(driver, cuMemcpyHtoDAsync, addressOf(destination), source, bytes, queueOf(stream)));
-  return TW_CUDA(driver, cuStreamSynchronize, queueOf(stream));
+  return wait(queueOf(stream));
 }
 
 Status CudaDevice::copyToHost(void *destination, const void *source, std::size_t bytes, Stream stream) {
@@ -110,7 +123,7 @@ Status CudaDevice::copyToHost(void *destination, const void *source, std::size_t
   const Driver &driver = context_->driver();
   TW_RETURN_IF_ERROR(
       TW_CUDA(driver, cuMemcpyDtoHAsync, destination, addressOf(source), bytes, queueOf(stream)));
-  return TW_CUDA(driver, cuStreamSynchronize, queueOf(stream));
+  return wait(queueOf(stream));
 }
 
 Status CudaDevice::fill(void *destination, int byte, std::size_t bytes, Stream stream) {
@@ -142,7 +155,16 @@ Status CudaDevice::launch(const LoadedKernel &kernel, const std::vector<KernelAr
 Status CudaDevice::synchronize(Stream stream) {
   CurrentContext current(*context_);
   TW_RETURN_IF_ERROR(current.status());
-  return TW_CUDA(context_->driver(), cuStreamSynchronize, queueOf(stream));
+  return wait(queueOf(stream));
+}
+
+Status CudaDevice::wait(CUstream stream) {
+  TW_RETURN_IF_ERROR(TW_CUDA(context_->driver(), cuStreamSynchronize, stream));
+  return takeLabelReport(static_cast<int64_t *>(labelReport_.get()));
+}
+
+TensorRef CudaDevice::labelReport() {
+  return TensorRef::vector(labelReport_.get(), ElementType::i64, kLabelReportWords);
 }
 
 StatusOr<double> CudaDevice::time(Stream stream, const std::function<Status()> &work) {
@@ -153,6 +175,7 @@ StatusOr<double> CudaDevice::time(Stream stream, const std::function<Status()> &
   TW_RETURN_IF_ERROR(work());
   TW_ASSIGN_OR_RETURN(const Event end, recordEvent(context_, queueOf(stream)));
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuEventSynchronize, end.get()));
+  TW_RETURN_IF_ERROR(takeLabelReport(static_cast<int64_t *>(labelReport_.get())));
   float milliseconds = 0;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuEventElapsedTime, &milliseconds, begin.get(), end.get()));
   return static_cast<double>(milliseconds);

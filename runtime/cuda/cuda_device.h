@@ -4,6 +4,7 @@
 
 #include "runtime/cuda/context.h"
 #include "runtime/cuda/describe_device.h"
+#include "runtime/cuda/handles.h"
 #include "runtime/device.h"
 
 namespace tilewright {
@@ -32,16 +33,22 @@ public:
   Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,
                 Stream stream) override;
   Status synchronize(Stream stream) override;
+  TensorRef labelReport() override;
   StatusOr<double> time(Stream stream, const std::function<Status()> &work) override;
 
-  CudaDevice(std::shared_ptr<const cuda::Context> context, cuda::DeviceDescription description)
-      : context_(std::move(context)), description_(std::move(description)) {}
+  CudaDevice(std::shared_ptr<const cuda::Context> context, cuda::DeviceDescription description,
+             cuda::HostMemory labelReport)
+      : context_(std::move(context)), description_(std::move(description)),
+        labelReport_(std::move(labelReport)) {}
 
 private:
+  /// Waits for the stream, and returns the errors of its work.
+  Status wait(cuda::CUstream stream);
   Status notEnough(std::size_t bytes, const Status &cause) const;
 
   const std::shared_ptr<const cuda::Context> context_;
   const cuda::DeviceDescription description_;
+  const cuda::HostMemory labelReport_; ///< the host's, where kernels reach it too: reading it costs no copy
 };
 
 /// Device `index` of this machine's driver. A user error when there is no driver or no such device.

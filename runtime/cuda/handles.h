@@ -42,6 +42,7 @@ private:
 
 using Module = Owned<CUmodule, &Driver::cuModuleUnload>;
 using Event = Owned<CUevent, &Driver::cuEventDestroy>;
+using HostMemory = Owned<void *, &Driver::cuMemFreeHost>;
 using LinkState = Owned<CUlinkState, &Driver::cuLinkDestroy>;
 
 } // namespace tilewright::cuda

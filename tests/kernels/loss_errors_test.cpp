@@ -167,34 +167,50 @@ struct BadLabel {
   int64_t value, ignoreIndex;
 };
 
-class BadLabels : public testing::TestWithParam<BadLabel> {};
+class BadLabels : public testing::TestWithParam<std::tuple<std::string, BadLabel>> {};
 
 TEST_P(BadLabels, AreNamedWithTheirRow) {
-  auto runtime = openRuntime();
+  const auto &[device, bad] = GetParam();
+  auto runtime = openRuntime(device);
   LossCase data = makeCase(DataKind::random, 300, 8, 40, ElementType::f32);
-  data.ignoreIndex = GetParam().ignoreIndex;
-  data.label[131] = data.label[200] = GetParam().value;
-  const std::string expected = "label " + std::to_string(GetParam().value) +
+  data.ignoreIndex = bad.ignoreIndex;
+  LossCase ignored = data;
+  for (int64_t row : {131, 200})
+    data.label[row] = bad.value, ignored.label[row] = bad.ignoreIndex;
+  const std::string expected = "label " + std::to_string(bad.value) +
                                " in row 131 is no class: expected 0 to 39, or the ignore index " +
-                               std::to_string(GetParam().ignoreIndex);
+                               std::to_string(bad.ignoreIndex);
   for (ElementType type : {ElementType::i64, ElementType::i32}) {
-    if (type == ElementType::i32 && int32_t(GetParam().value) != GetParam().value) continue;
+    if (type == ElementType::i32 && int32_t(bad.value) != bad.value) continue;
     LossCall call;
     call.label = type;
     const LossResult result = runLinearCrossEntropy(*runtime, data, call);
     EXPECT_EQ(result.status.kind(), StatusKind::user);
     EXPECT_EQ(result.status.message(), expected);
+    call.label = ElementType::i64;
+    const LossResult good = runLinearCrossEntropy(*runtime, ignored, call);
+    EXPECT_TRUE(good.status.ok()) << good.status.message(); // the report is gone
+    EXPECT_EQ(result.bits, good.bits);
+
     LossCase logits = data;
     logits.x = makeCase(DataKind::random, 300, 40, 1, ElementType::f32).x;
     logits.hidden = 40;
+    call.label = type;
     EXPECT_EQ(runCrossEntropy(*runtime, logits, call).status.message(), expected);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadLabels,
-                         testing::Values(BadLabel{-1, -100}, BadLabel{40, -100}, BadLabel{INT64_MIN, -100},
-                                         BadLabel{INT64_MAX, -1}, BadLabel{-100, -1},
-                                         BadLabel{int64_t(1) << 32, -100}, BadLabel{INT32_MIN, INT64_MIN}));
+std::string badLabelName(const testing::TestParamInfo<std::tuple<std::string, BadLabel>> &info) {
+  return std::get<0>(info.param) + "_" + std::to_string(info.index);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadLabels,
+    testing::Combine(testing::ValuesIn(testDevices()),
+                     testing::Values(BadLabel{-1, -100}, BadLabel{40, -100}, BadLabel{INT64_MIN, -100},
+                                     BadLabel{INT64_MAX, -1}, BadLabel{-100, -1},
+                                     BadLabel{int64_t(1) << 32, -100}, BadLabel{INT32_MIN, INT64_MIN})),
+    badLabelName);
 
 } // namespace
 } // namespace tilewright::test

@@ -42,7 +42,8 @@ public:
     ++launches;
     return gridFor(kernel.artifact(), arguments).status();
   }
-  Status synchronize(Stream) override { return {}; }
+  Status synchronize(Stream) override { return takeLabelReport(report_); }
+  TensorRef labelReport() override { return TensorRef::vector(report_, ElementType::i64, kLabelReportWords); }
   StatusOr<double> time(Stream, const std::function<Status()> &work) override {
     const double before = clock;
     TW_RETURN_IF_ERROR(work());
@@ -54,6 +55,7 @@ public:
   std::atomic<double> clock{0}; ///< milliseconds; stands still but for what a test's work adds
 
 private:
+  int64_t report_[kLabelReportWords] = {};
   DeviceInfo info_{"fake", "fake", int64_t(1) << 30, 1, 0, ""};
   Target target_{TargetKind::cpu, "fake", ""};
 };

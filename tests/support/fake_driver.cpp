@@ -117,6 +117,11 @@ struct FakeFunctions {
     std::free(reinterpret_cast<void *>(address));
     return CUDA_SUCCESS;
   }
+  CUresult cuMemHostAlloc(void **memory, std::size_t bytes, unsigned) {
+    *memory = std::malloc(bytes);
+    return fake.hostMemory.insert(*memory), CUDA_SUCCESS;
+  }
+  CUresult cuMemFreeHost(void *memory) { return release(fake.hostMemory, memory); }
   CUresult cuMemGetInfo(std::size_t *free, std::size_t *total) {
     *free = 1000;
     return *total = fake.memoryBytes, CUDA_SUCCESS;
@@ -237,7 +242,7 @@ FakeDriver::FakeDriver() {
 }
 
 FakeDriver::~FakeDriver() {
-  for (auto *alive : {&modules, &events, &links})
+  for (auto *alive : {&modules, &events, &links, &hostMemory})
     for (void *object : *alive)
       std::free(object);
   for (auto &[address, stream] : memory)

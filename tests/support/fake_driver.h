@@ -60,7 +60,7 @@ public:
 
   // What is alive.
   int retained = 0; ///< of the primary context
-  std::set<void *> modules, events, links;
+  std::set<void *> modules, events, links, hostMemory;
   std::map<cuda::CUdeviceptr, cuda::CUstream> memory; ///< and the stream it was asked for on
   int dynamicSharedAttribute = 0;
   std::string assembled;             ///< the PTX that was linked last

@@ -39,9 +39,11 @@ void collect(LossResult &result, std::vector<double> &values, const DeviceTensor
   result.gapsUntouched = result.gapsUntouched && tensor.gapsUntouched();
 }
 
-void setReport(LossResult &result, StatusOr<LossReport> report) {
+void setReport(LossResult &result, StatusOr<LossReport> report, Device &device) {
   result.status = report.status();
-  if (report.ok()) result.report = *report;
+  if (!report.ok()) return;
+  result.report = *report;
+  result.status = device.synchronize(nullptr);
 }
 
 double tolerance(ElementType element) {
@@ -84,7 +86,8 @@ LossResult runLinearCrossEntropy(Runtime &runtime, const LossCase &data, const L
   setReport(result,
             linearCrossEntropy(
                 runtime, {x, w, common.label, common.gradOutput, common.loss, common.lse, dHidden, dWeight},
-                options));
+                options),
+            device);
   collect(result, result.loss, common.loss);
   collect(result, result.lse, common.lse);
   collect(result, result.dHidden, dHidden);
@@ -106,7 +109,8 @@ LossResult runCrossEntropy(Runtime &runtime, const LossCase &data, const LossCal
   LossResult result;
   setReport(result,
             crossEntropy(runtime, {z, common.label, common.gradOutput, common.loss, common.lse, dLogits},
-                         {call.reduction, data.ignoreIndex}));
+                         {call.reduction, data.ignoreIndex}),
+            device);
   collect(result, result.loss, common.loss);
   collect(result, result.lse, common.lse);
   collect(result, result.dLogits, dLogits);

@@ -11,7 +11,7 @@ namespace tilewright::test {
 
 /// What came back. Outputs are poisoned with NaN before the call, and empty when they were not asked for.
 struct LossResult {
-  Status status;
+  Status status; ///< of the call, or of the device's work
   LossReport report;
   std::vector<double> loss, lse, dHidden, dWeight, dLogits;
   std::vector<uint8_t> bits; ///< of all outputs

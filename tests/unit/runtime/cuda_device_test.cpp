@@ -39,6 +39,7 @@ protected:
     EXPECT_TRUE(fake.modules.empty());
     EXPECT_TRUE(fake.events.empty());
     EXPECT_TRUE(fake.links.empty());
+    EXPECT_TRUE(fake.hostMemory.empty());
     EXPECT_THAT(fake.mistakes, IsEmpty());
     EXPECT_EQ(FakeDriver::current(), nullptr);
   }
@@ -106,7 +107,7 @@ TEST(CudaDevice, PooledMemoryIsKeptUnlessSomebodySaidOtherwise) {
 TEST(CudaDevice, WhateverFailsWhileOpeningIsReportedAndReleased) {
   for (const char *function :
        {"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetAttribute", "cuDeviceGetName", "cuDeviceTotalMem",
-        "cuDriverGetVersion", "cuDevicePrimaryCtxRetain", "cuMemPoolSetAttribute"}) {
+        "cuDriverGetVersion", "cuDevicePrimaryCtxRetain", "cuMemPoolSetAttribute", "cuMemHostAlloc"}) {
     FakeDriver fake;
     fake.fail(function, CUDA_ERROR_DEVICE_UNAVAILABLE);
     EXPECT_THAT(openFake(fake).status().message(),
@@ -192,6 +193,30 @@ TEST_F(CudaDeviceTest, ErrorsOfEarlierWorkShowWhenItIsWaitedFor) {
   EXPECT_FALSE(device->copyToDevice(&value, &value, sizeof value, nullptr).ok());
   fake.fail("cuMemsetD8Async", CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_FALSE(device->fill(&value, 0, sizeof value, nullptr).ok());
+}
+
+TEST_F(CudaDeviceTest, WhatKernelsReportComesWithTheNextCallThatWaits) {
+  const TensorRef report = device->labelReport();
+  EXPECT_EQ(report.sizes[0], kLabelReportWords);
+  auto *words = static_cast<int64_t *>(report.data);
+  int value = 0;
+  const std::function<Status()> waits[] = {
+      [&] { return device->synchronize(nullptr); },
+      [&] { return device->copyToHost(&value, &value, sizeof value, streamNumber(5)); },
+      [&] { return device->copyToDevice(&value, &value, sizeof value, nullptr); },
+      [&] { return device->time(nullptr, [] { return Status(); }).status(); },
+  };
+  for (const auto &wait : waits) {
+    const int64_t bad[kLabelReportWords] = {132, 40, 40, -100, 132 + 40 + 40 - 100};
+    std::copy(bad, bad + kLabelReportWords, words);
+    auto buffer = device->allocate(100);
+    ASSERT_TRUE(buffer.ok());
+    EXPECT_TRUE(device->fill(buffer->data(), 0, 100, nullptr).ok());
+    const Status status = wait();
+    EXPECT_EQ(status.kind(), StatusKind::user);
+    EXPECT_EQ(status.message(), labelError(131, 40, 40, -100).message());
+    EXPECT_TRUE(device->synchronize(nullptr).ok());
+  }
 }
 
 TEST_F(CudaDeviceTest, TimesWithEventsAroundTheWork) {
