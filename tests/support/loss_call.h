@@ -18,8 +18,7 @@ struct LossCall : LossOptions {
 
   ElementType label = ElementType::i64;
   bool wantsDHidden = true, wantsDWeight = true, wantsDBias = true, wantsLse = true;
-  bool wantsRows = false;              ///< entropy, argmax and correctness of each row
-  bool wantsMonitored = false;         ///< what is monitored
+  bool observes = false; ///< wants each row's entropy, argmax and correctness, and what is monitored
   std::optional<ElementType> gradient; ///< type of the gradients; the inputs' own by default
   std::vector<double> gradOutput, gradLse, gradEntropy;
   int64_t gap = 0;      ///< elements between the rows of every matrix

@@ -32,7 +32,8 @@ struct LossCase {
   int64_t ignoreIndex = kDefaultIgnoreIndex;
   std::vector<float> x, w;
   std::vector<int64_t> label;
-  std::vector<float> bias, classWeight; ///< one a class, or none at all
+  std::vector<float> bias, classWeight;          ///< one a class, or none at all
+  std::vector<float> dWeightBefore, dBiasBefore; ///< what is in buffers that gradients are added to
 };
 
 LossCase makeCase(DataKind kind, int64_t rows, int64_t hidden, int64_t classes, ElementType element,

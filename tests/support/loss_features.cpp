@@ -26,6 +26,15 @@ void addRowGradients(const LossCase &data, std::vector<double> &gradients) {
     gradients.push_back((wave(i) - 0.4) / data.rows);
 }
 
+void accumulate(LossCase &data, LossCall &call) {
+  call.accumulate = true;
+  const float size = call.reduction == Reduction::mean ? 1.0f / data.rows : 1; // as the gradients
+  for (int64_t k = 0; k < data.classes * data.hidden; ++k)
+    data.dWeightBefore.push_back(rounded(size * (wave(k) - 0.5), data.element));
+  for (int64_t j = 0; j < data.classes; ++j)
+    data.dBiasBefore.push_back(rounded(size * (wave(j) - 0.5), data.element));
+}
+
 } // namespace
 
 const std::vector<LossFeature> &lossFeatures() {
@@ -48,6 +57,8 @@ const std::vector<LossFeature> &lossFeatures() {
        {"bias", "logit_scale", "softcap"}},
       {"grad_lse", [](LossCase &data, LossCall &call) { addRowGradients(data, call.gradLse); }},
       {"grad_entropy", [](LossCase &data, LossCall &call) { addRowGradients(data, call.gradEntropy); }},
+      {"observed", [](LossCase &, LossCall &call) { call.observes = true; }},
+      {"accumulate", accumulate, false},
   };
   return features;
 }

@@ -13,7 +13,8 @@ namespace tilewright::test {
 struct LossResult {
   Status status; ///< of the call, or of the device's work
   LossReport report;
-  std::vector<double> loss, lse, dHidden, dWeight, dLogits;
+  std::vector<double> loss, lse, entropy, argmax, correct, monitored;
+  std::vector<double> dHidden, dWeight, dBias, dLogits;
   std::vector<uint8_t> bits; ///< of all outputs
   bool gapsUntouched = true;
 };

@@ -1,0 +1,133 @@
+// Linear cross entropy's options against float64, alone and in pairs, wherever they may matter.
+
+#include <map>
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/loss_features.h"
+#include "tests/support/loss_run.h"
+
+namespace tilewright::test {
+namespace {
+
+/// One runtime a device for all tests: kernels are compiled once.
+Runtime &runtimeFor(const std::string &device) {
+  static std::map<std::string, std::unique_ptr<Runtime>> runtimes;
+  auto &runtime = runtimes[device];
+  if (!runtime) runtime = openRuntime(device);
+  return *runtime;
+}
+
+struct Setting {
+  LossCase data;
+  LossCall call;
+};
+
+Setting settingOf(const LossCase &data, LossCall call, const std::vector<LossFeature> &features) {
+  Setting setting{data, std::move(call)};
+  for (const LossFeature &feature : features)
+    feature.apply(setting.data, setting.call);
+  return setting;
+}
+
+bool isNotThere(const Status &status) {
+  return status.message().find("does not support") != std::string::npos;
+}
+
+#define CHECK_OR_SKIP(device, setting)                                                                       \
+  do {                                                                                                       \
+    const LossResult result = runLinearCrossEntropy(runtimeFor(device), (setting).data, (setting).call);     \
+    if (isNotThere(result.status)) GTEST_SKIP() << result.status.message();                                  \
+    SCOPED_TRACE((setting).call.str());                                                                      \
+    expectClose(result, referenceFor((setting).data, (setting).call), (setting).data);                       \
+  } while (false)
+
+using Case = std::tuple<std::string, ElementType, std::vector<LossFeature>>;
+
+class Options : public testing::TestWithParam<Case> {};
+
+std::vector<double> upstream(Reduction reduction, int64_t rows) {
+  if (reduction != Reduction::none) return {-1.25};
+  std::vector<double> g;
+  for (int64_t i = 0; i < rows; ++i)
+    g.push_back(0.25 * (i % 5) - 0.375);
+  return g;
+}
+
+TEST_P(Options, MatchReference) {
+  const auto &[device, element, features] = GetParam();
+  const LossCase cases[] = {
+      makeCase(DataKind::random, 64, 32, 256, element),
+      makeCase(DataKind::random, 37, 19, 131, element, IgnorePattern::some),
+      makeCase(DataKind::peaked, 50, 24, 300, element, IgnorePattern::firstHalf),
+  };
+  for (Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none})
+    for (const LossCase &data : cases) {
+      LossCall call;
+      call.reduction = reduction;
+      call.gradOutput = upstream(reduction, data.rows);
+      const Setting setting = settingOf(data, call, features);
+      CHECK_OR_SKIP(device, setting);
+    }
+}
+
+std::string nameOf(const testing::TestParamInfo<Case> &info) {
+  const auto &[device, element, features] = info.param;
+  return device + "_" + elementName(element) + "_" + featureNames(features);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sweep, Options,
+                         testing::Combine(testing::ValuesIn(testDevices()),
+                                          testing::Values(ElementType::f32, ElementType::bf16),
+                                          testing::ValuesIn(lossFeatureSets(false))),
+                         nameOf);
+
+std::vector<std::vector<LossFeature>> singleFeatures() {
+  std::vector<std::vector<LossFeature>> sets;
+  for (const LossFeature &feature : lossFeatures())
+    sets.push_back({feature});
+  return sets;
+}
+
+/// Each option in every way to compute the loss.
+class EachOption : public Options {};
+
+TEST_P(EachOption, InVariants) {
+  const auto &[device, element, features] = GetParam();
+  LossCall call;
+  call.variant = Variant::whole;
+  const LossCase data = makeCase(DataKind::peaked, 500, 48, 700, element, IgnorePattern::some);
+  CHECK_OR_SKIP(device, settingOf(data, call, features));
+  call.variant = Variant::chunked;
+  call.workspaceLimit = 700 << 10; // several chunks
+  CHECK_OR_SKIP(device, settingOf(data, call, features));
+  call = {};
+  call.variant = Variant::lossOnly;
+  call.wantsDHidden = call.wantsDWeight = call.wantsDBias = false;
+  Setting setting = settingOf(data, call, features);
+  setting.call.gradLse.clear(), setting.call.gradEntropy.clear();
+  CHECK_OR_SKIP(device, setting);
+}
+
+TEST_P(EachOption, WithOneGradient) {
+  const auto &[device, element, features] = GetParam();
+  const LossCase data = makeCase(DataKind::random, 70, 21, 190, element, IgnorePattern::some);
+  for (int which = 0; which < 3; ++which) {
+    LossCall call;
+    call.gap = 3;
+    call.gradient = ElementType::f32;
+    call.wantsDHidden = which == 0, call.wantsDWeight = which == 1, call.wantsDBias = which == 2;
+    const Setting setting = settingOf(data, call, features);
+    if (which < 2 || !setting.data.bias.empty()) CHECK_OR_SKIP(device, setting);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sweep, EachOption,
+                         testing::Combine(testing::ValuesIn(testDevices()),
+                                          testing::Values(ElementType::f32, ElementType::bf16),
+                                          testing::ValuesIn(singleFeatures())),
+                         nameOf);
+
+} // namespace
+} // namespace tilewright::test
