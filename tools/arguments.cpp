@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "tools/text.h"
@@ -152,6 +153,16 @@ StatusOr<int64_t> Arguments::integer(const std::string &option, int64_t absent) 
   if (!value) return absent;
   if (const std::optional<int64_t> number = parseInteger(*value)) return *number;
   return userError(fmt::format("expected {} to be an integer of 64 bits, found '{}'", option, *value));
+}
+
+StatusOr<float> Arguments::number(const std::string &option, float absent) const {
+  const std::optional<std::string> value = text(option);
+  if (!value) return absent;
+  double number = 0;
+  const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), number);
+  const bool whole = error == std::errc() && end == value->data() + value->size();
+  if (whole && std::isfinite(static_cast<float>(number))) return static_cast<float>(number);
+  return userError(fmt::format("expected {} to be a finite number, found '{}'", option, *value));
 }
 
 StatusOr<int64_t> Arguments::bytes(const std::string &option, int64_t absent) const {

@@ -53,6 +53,8 @@ public:
   StatusOr<std::string> choice(const std::string &option, const std::vector<std::string> &choices,
                                const std::vector<std::string> &later = {}) const;
   StatusOr<int64_t> integer(const std::string &option, int64_t absent) const;
+  /// A decimal number that fp32 can hold.
+  StatusOr<float> number(const std::string &option, float absent) const;
   /// "1048576", "256MiB", …: at least 1.
   StatusOr<int64_t> bytes(const std::string &option, int64_t absent) const;
 

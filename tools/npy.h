@@ -61,7 +61,8 @@ private:
   NpyHeader header_;
 };
 
-/// The bytes of an .npy file's header for little-endian float32 data in C order.
+/// The bytes of an .npy file's header for little-endian float32 or int32 data in C order.
+std::string npyInt32Header(const std::vector<int64_t> &shape);
 std::string npyFloat32Header(const std::vector<int64_t> &shape);
 
 } // namespace tilewright

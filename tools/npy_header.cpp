@@ -228,10 +228,13 @@ StatusOr<NpyHeader> parseNpyHeader(std::string_view start, int64_t fileBytes) {
   return header;
 }
 
-std::string npyFloat32Header(const std::vector<int64_t> &shape) {
+namespace {
+
+std::string headerOf(const char *descr, const std::vector<int64_t> &shape) {
   NpyHeader header;
   header.shape = shape;
-  std::string dictionary = "{'descr': '<f4', 'fortran_order': False, 'shape': " + header.shapeText() + ", }";
+  std::string dictionary = "{'descr': '" + std::string(descr) +
+                           "', 'fortran_order': False, 'shape': " + header.shapeText() + ", }";
   constexpr std::size_t prefix = 10, alignment = 64; // numpy pads so that the data is aligned
   dictionary.append(alignment - (prefix + dictionary.size() + 1) % alignment, ' ');
   dictionary += '\n';
@@ -240,5 +243,10 @@ std::string npyFloat32Header(const std::vector<int64_t> &shape) {
             static_cast<char>(dictionary.size() >> 8)};
   return bytes + dictionary;
 }
+
+} // namespace
+
+std::string npyFloat32Header(const std::vector<int64_t> &shape) { return headerOf("<f4", shape); }
+std::string npyInt32Header(const std::vector<int64_t> &shape) { return headerOf("<i4", shape); }
 
 } // namespace tilewright

@@ -56,6 +56,14 @@ Status writeNew(const std::string &path, const std::string &shownPath,
   return status;
 }
 
+/// Of an array of elements of 4 bytes.
+std::size_t bytesOf(const std::vector<int64_t> &shape) {
+  std::size_t bytes = 4;
+  for (int64_t size : shape)
+    bytes *= size;
+  return bytes;
+}
+
 } // namespace
 
 StatusOr<OutputFolder> OutputFolder::prepare(const std::string &path, const std::vector<std::string> &names) {
@@ -105,11 +113,14 @@ Status OutputFolder::write(const std::string &name,
 }
 
 Status OutputFolder::addNpy(const std::string &name, const std::vector<int64_t> &shape, const float *values) {
-  int64_t elements = 1;
-  for (int64_t size : shape)
-    elements *= size;
   const std::string header = npyFloat32Header(shape);
-  return write(name, {{header.data(), header.size()}, {values, elements * sizeof(float)}});
+  return write(name, {{header.data(), header.size()}, {values, bytesOf(shape)}});
+}
+
+Status OutputFolder::addNpy(const std::string &name, const std::vector<int64_t> &shape,
+                            const int32_t *values) {
+  const std::string header = npyInt32Header(shape);
+  return write(name, {{header.data(), header.size()}, {values, bytesOf(shape)}});
 }
 
 Status OutputFolder::addText(const std::string &name, const std::string &text) {

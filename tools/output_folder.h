@@ -20,6 +20,7 @@ public:
   ~OutputFolder();
 
   Status addNpy(const std::string &name, const std::vector<int64_t> &shape, const float *values);
+  Status addNpy(const std::string &name, const std::vector<int64_t> &shape, const int32_t *values);
   Status addText(const std::string &name, const std::string &text);
   Status commit();
 

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
+#include "tools/loss_arguments.h"
+
 namespace tilewright {
 namespace {
 
@@ -14,6 +18,8 @@ Status readOptions(const Arguments &arguments, RunInputs &inputs) {
       const std::string variant,
       arguments.choice("--variant", {"auto", "chunked", "whole", "loss_only"}, {"recompute"}));
   TW_ASSIGN_OR_RETURN(inputs.variant, parseVariant(variant));
+  TW_RETURN_IF_ERROR(readLossOptions(arguments, inputs, inputs.lmcl));
+  inputs.metrics = arguments.has("--metrics");
   TW_ASSIGN_OR_RETURN(inputs.ignoreIndex, arguments.integer("--ignore-index", kDefaultIgnoreIndex));
   TW_ASSIGN_OR_RETURN(inputs.workspaceLimit, arguments.bytes("--workspace-limit", 0));
   return {};
@@ -89,6 +95,42 @@ Status readGradOutput(const Arguments &arguments, RunInputs &inputs) {
   return file.readFloats(ElementType::f32, inputs.gradOutput.data());
 }
 
+/// A file of one number for each class.
+StatusOr<std::vector<float>> readClassVector(const Arguments &arguments, const std::string &option,
+                                             int64_t classes) {
+  const std::optional<std::string> path = arguments.text(option);
+  if (!path) return std::vector<float>();
+  TW_ASSIGN_OR_RETURN(const NpyFile file, NpyFile::open(*path));
+  const NpyHeader &header = file.header();
+  if (header.shape != std::vector<int64_t>{classes})
+    return userError(fmt::format("{}: expected {} of one number for each class: shape ({},), found shape {}",
+                                 *path, option, classes, header.shapeText()));
+  std::vector<float> values(classes);
+  TW_RETURN_IF_ERROR(file.readFloats(ElementType::f32, values.data()));
+  return values;
+}
+
+Status checkClassWeights(const std::string &path, const std::vector<float> &weights) {
+  for (std::size_t c = 0; c < weights.size(); ++c)
+    if (!(weights[c] >= 0 && std::isfinite(weights[c])))
+      return userError(fmt::format("{}: class {}: expected a finite weight that is not negative, found {}",
+                                   path, c, weights[c]));
+  return {};
+}
+
+Status readClassVectors(const Arguments &arguments, RunInputs &inputs) {
+  if (inputs.logits)
+    for (const char *option : {"--bias", "--lmcl-margin", "--lmcl-scale"})
+      if (arguments.has(option))
+        return userError(
+            fmt::format("expected no {} with --logits: it takes part in making them from --hidden", option));
+  TW_RETURN_IF_ERROR(checkOptions(inputs, arguments.has("--class-weight")));
+  if (inputs.lmcl) TW_RETURN_IF_ERROR(checkMargin(*inputs.lmcl, inputs, arguments.has("--bias")));
+  TW_ASSIGN_OR_RETURN(inputs.bias, readClassVector(arguments, "--bias", inputs.classes));
+  TW_ASSIGN_OR_RETURN(inputs.classWeight, readClassVector(arguments, "--class-weight", inputs.classes));
+  return checkClassWeights(arguments.text("--class-weight").value_or(""), inputs.classWeight);
+}
+
 } // namespace
 
 Status checkLabels(const std::string &path, const std::vector<int64_t> &labels, int64_t classes,
@@ -108,6 +150,7 @@ StatusOr<RunInputs> readRunInputs(const Arguments &arguments) {
   RunInputs inputs;
   TW_RETURN_IF_ERROR(readOptions(arguments, inputs));
   TW_RETURN_IF_ERROR(openMatrices(arguments, inputs));
+  TW_RETURN_IF_ERROR(readClassVectors(arguments, inputs));
   TW_RETURN_IF_ERROR(readLabels(arguments, inputs));
   TW_RETURN_IF_ERROR(readGradOutput(arguments, inputs));
   return StatusOr<RunInputs>(std::move(inputs));

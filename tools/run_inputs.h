@@ -13,18 +13,19 @@
 namespace tilewright {
 
 /// What `tilewright run` was asked to do, checked as far as the files' headers and the labels tell.
-struct RunInputs {
+struct RunInputs : LossOptions {
   ElementType element = ElementType::f32;
-  Reduction reduction = Reduction::mean;
   Variant variant = Variant::automatic;
-  int64_t ignoreIndex = kDefaultIgnoreIndex;
   int64_t workspaceLimit = 0; ///< bytes; 0: none given
+  std::optional<Margin> lmcl;
+  bool metrics = false; ///< wants what is monitored, and per-row outputs
 
   std::optional<NpyFile> hidden, weight; ///< both, or
   std::optional<NpyFile> logits;         ///< this
   int64_t rows = 0, hiddenSize = 0, classes = 0;
   std::vector<int64_t> labels;
-  std::vector<float> gradOutput; ///< empty, or 1 value, or one for each row with Reduction::none
+  std::vector<float> bias, classWeight; ///< empty, or one for each class
+  std::vector<float> gradOutput;        ///< empty, or 1 value, or one for each row with Reduction::none
 };
 
 /// Reads the options and all files but the matrices' data. Errors are the user's.
