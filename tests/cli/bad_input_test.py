@@ -157,12 +157,46 @@ class Options(BadInput):
 
     def test_what_later_versions_have_is_refused_by_name(self):
         later = "is not available in this version"
-        for option in ("--bias", "--class-weight", "--label-smoothing", "--z-loss", "--logit-scale", "--softcap",
-                       "--lmcl-margin", "--lmcl-scale", "--objective", "--metrics"):
-            self.refuse_run(f"{option} {later}", *GOOD, option, "0.5")
-            self.refuse_run(f"{option} {later}", *GOOD, option + "=nan")
         self.refuse_run(f"--variant recompute {later}", *GOOD, "--variant", "recompute")
         self.refuse_run(f"--dtype tf32 {later}", *GOOD, "--dtype", "tf32")
+
+    def test_loss_options_out_of_range(self):
+        for option, value, expected in (
+                ("--label-smoothing", "1.5", "label smoothing must be from 0 to 1, found 1.5"),
+                ("--label-smoothing", "-0.1", "label smoothing must be from 0 to 1"),
+                ("--z-loss", "-1", "z-loss must be a finite number that is not negative, found -1"),
+                ("--logit-scale", "0", "logit scale must be a finite number other than 0"),
+                ("--softcap", "0", "softcap must be positive and finite"), ("--softcap", "-3", "softcap must be positive"),
+                ("--lmcl-scale", "0", "LMCL's scale must be positive and finite, found 0"),
+                ("--objective", "logits", "expected --objective to be one of log_prob, prob; found 'logits'")):
+            self.refuse_run(expected, *GOOD, f"{option}={value}")
+        for option in ("--label-smoothing", "--z-loss", "--logit-scale", "--softcap", "--lmcl-margin", "--lmcl-scale"):
+            for value in ("nan", "inf", "-inf", "1e99", "0.5x", "", "0,5"):
+                with self.subTest(option=option, value=value):
+                    self.refuse_run(f"expected {option} to be a finite number, found", *GOOD, f"{option}={value}")
+        self.refuse_run("expected --metrics without a value", *GOOD, "--metrics=yes")
+
+    def test_loss_options_that_exclude_each_other(self):
+        self.write("b.npy", cli.npy_bytes([0.5] * CLASSES, [CLASSES]))
+        lmcl = ("--lmcl-margin", "0.3")
+        self.refuse_run("LMCL goes with no bias", *GOOD, *lmcl, "--bias", "b.npy")
+        self.refuse_run("LMCL goes with no softcap", *GOOD, *lmcl, "--softcap", "20")
+        self.refuse_run("LMCL goes with no logit scale", *GOOD, "--lmcl-scale", "8", "--logit-scale", "2")
+        self.refuse_run("objective prob goes with no label smoothing", *GOOD, "--objective", "prob", "--label-smoothing", "0.1")
+        self.refuse_run("objective prob goes with no class weights", *GOOD, "--objective", "prob", "--class-weight", "b.npy")
+        for words in (("--bias", "b.npy"), lmcl, ("--lmcl-scale", "8")):
+            self.refuse_run(f"expected no {words[0]} with --logits", "--logits", "z.npy", *GOOD[4:], *words)
+
+    def test_class_vectors(self):
+        for option in ("--bias", "--class-weight"):
+            self.refuse_run("absent.npy: expected a readable .npy file", *GOOD, option, "absent.npy")
+            for shape in ((CLASSES + 1,), (CLASSES, 1), ()):
+                count = CLASSES + 1 if shape == (CLASSES + 1,) else CLASSES if shape else 1
+                self.write("v.npy", cli.npy_bytes([0.5] * count, shape))
+                self.refuse_run(f"v.npy: expected {option} of one number for each class: shape (6,), found shape", *GOOD, option, "v.npy")
+        for odd in (-0.5, float("nan"), float("inf")):
+            self.write("v.npy", cli.npy_bytes([1, 1, odd, 1, 1, 1], [CLASSES]))
+            self.refuse_run("v.npy: class 2: expected a finite weight that is not negative", *GOOD, "--class-weight", "v.npy")
 
     def test_a_device_that_is_not_there(self):
         self.refuse_run("cuda:99", *GOOD, "--device", "cuda:99")

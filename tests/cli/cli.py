@@ -31,14 +31,14 @@ def npy_bytes(values, shape, descr="<f4", fortran=False):
 
 
 def read_npy(path):
-    """The shape and the values of a float32 file that Tilewright wrote."""
+    """The shape and the values of a float32 or int32 file that Tilewright wrote."""
     with open(path, "rb") as file:
         data = file.read()
     assert data[:8] == b"\x93NUMPY\x01\x00", data[:8]
     end = 10 + struct.unpack("<H", data[8:10])[0]
     header = eval(data[10:end], {"__builtins__": {}})
-    assert header["descr"] == "<f4" and header["fortran_order"] is False, header
-    values = array.array("f", data[end:])
+    assert header["descr"] in ("<f4", "<i4") and header["fortran_order"] is False, header
+    values = array.array("f" if header["descr"] == "<f4" else "i", data[end:])
     assert len(values) == math.prod(header["shape"]), header
     return header["shape"], list(values)
 
