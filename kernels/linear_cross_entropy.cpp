@@ -315,7 +315,8 @@ StatusOr<Config> chooseConfig(Runtime &runtime, const Problem &problem,
     TuningCache &cache = *TuningCache::shared(environment.cacheDir);
     const TuningKey key = lce::tuningKey(problem, runtime.device().info());
     TuningCache::Record record = cache.find(key);
-    if (!record && environment.autotune == AutotuneMode::write && problem.rows > 0)
+    const bool mayTune = environment.autotune == AutotuneMode::write && !runtime.device().isCapturing(stream);
+    if (!record && mayTune && problem.rows > 0)
       record = tuneNow(runtime, cache, key, tensors, options, stream);
     if (record)
       if (auto config = tunedConfig(*record, problem, options.variant, options.workspaceLimit))

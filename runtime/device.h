@@ -75,8 +75,8 @@ private:
 };
 
 /// Where kernels run. All calls may be made from any thread; none throws. Those that wait for the device
-/// (`copyToDevice`, `copyToHost`, `synchronize`, `time`) also return the errors of the work they waited for,
-/// once they have done what they were called for.
+/// (`copyToDevice`, `copyToHost`, `synchronize`, `time`, `peakBytes`) also return the errors of the work they
+/// waited for, once they have done what they were called for.
 class Device {
 public:
   virtual ~Device() = default;
@@ -91,6 +91,8 @@ public:
   virtual Status copyToDevice(void *destination, const void *source, std::size_t bytes, Stream stream) = 0;
   /// Returns when the bytes have arrived.
   virtual Status copyToHost(void *destination, const void *source, std::size_t bytes, Stream stream) = 0;
+  /// Between places in the device's memory that do not overlap; nothing waits.
+  virtual Status copy(void *destination, const void *source, std::size_t bytes, Stream stream) = 0;
   virtual Status fill(void *destination, int byte, std::size_t bytes, Stream stream) = 0;
 
   /// Makes the artifact's binary from its assembly, on devices whose compiler stops at assembly: what a cache
@@ -102,6 +104,9 @@ public:
   virtual Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,
                         Stream stream) = 0;
   virtual Status synchronize(Stream stream) = 0;
+  /// Whether what is enqueued on the stream goes into a CUDA graph instead of running; then nothing may wait
+  /// for the device.
+  virtual bool isCapturing(Stream stream) = 0;
 
   /// Where kernels report a label that is no class: `kLabelReportWords` i64, at one address as long as the
   /// device lives. The next call that waits returns the report as a user error, whichever stream it came
@@ -111,6 +116,9 @@ public:
 
   /// Milliseconds that the work enqueued by `work` takes on the device, its launch gaps included.
   virtual StatusOr<double> time(Stream stream, const std::function<Status()> &work) = 0;
+  /// The most memory, in bytes, that was in use at a time while the device did what `work` enqueues on the
+  /// stream, over what was in use before. Other threads' memory counts too.
+  virtual StatusOr<int64_t> peakBytes(Stream stream, const std::function<Status()> &work) = 0;
 };
 
 /// Number of programs along each of three grid axes (1 where there is none) for these arguments; a user error

@@ -3,7 +3,6 @@
 #include "tools/accuracy.h"
 #include "tools/bench.h"
 #include "tools/contest.h"
-#include "tools/memory.h"
 #include "tools/products.h"
 #include "tools/random_problem.h"
 #include "tools/text.h"
@@ -72,10 +71,7 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
   TW_ASSIGN_OR_RETURN(const LinearOutputs outputs, downloadOutputs(device, tensors));
   const LossErrors errors = sampledErrors(problem, outputs, kSamples);
   TW_RETURN_IF_ERROR(checkErrors(errors, element));
-  resetPeakResident();
-  const int64_t before = residentBytes();
-  TW_RETURN_IF_ERROR(run());
-  const int64_t peak = peakResidentBytes() - before;
+  TW_ASSIGN_OR_RETURN(const int64_t peak, device.peakBytes(nullptr, run));
 
   std::vector<Contestant> contestants = {{"tilewright", [&] { return device.time(nullptr, run); }}};
   std::unique_ptr<ThreeProducts> products;

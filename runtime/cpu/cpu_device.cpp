@@ -11,6 +11,7 @@
 #include "compiler/base/hash.h"
 #include "runtime/cpu/aligned_memory.h"
 #include "runtime/cpu/orc_loader.h"
+#include "runtime/cpu/resident_memory.h"
 
 namespace tilewright {
 namespace {
@@ -103,6 +104,14 @@ Status CpuDevice::copyToHost(void *destination, const void *source, std::size_t 
   return copyToDevice(destination, source, bytes, stream);
 }
 
+Status CpuDevice::copy(void *destination, const void *source, std::size_t bytes, Stream) {
+  auto *to = static_cast<char *>(destination);
+  auto *from = static_cast<const char *>(source);
+  pool_.run(static_cast<int64_t>(bytes),
+            [&](int64_t begin, int64_t end) { std::memcpy(to + begin, from + begin, end - begin); });
+  return {};
+}
+
 Status CpuDevice::fill(void *destination, int byte, std::size_t bytes, Stream) {
   if (bytes > 0) std::memset(destination, byte, bytes);
   return {};
@@ -148,6 +157,13 @@ StatusOr<double> CpuDevice::time(Stream, const std::function<Status()> &work) {
   const auto begin = std::chrono::steady_clock::now();
   TW_RETURN_IF_ERROR(work());
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+StatusOr<int64_t> CpuDevice::peakBytes(Stream, const std::function<Status()> &work) {
+  resetPeakResident();
+  const int64_t before = residentBytes();
+  TW_RETURN_IF_ERROR(work());
+  return std::max<int64_t>(0, peakResidentBytes() - before);
 }
 
 } // namespace tilewright

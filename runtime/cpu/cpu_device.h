@@ -20,14 +20,17 @@ public:
   StatusOr<Buffer> allocate(std::size_t bytes, Stream stream = nullptr) override;
   Status copyToDevice(void *destination, const void *source, std::size_t bytes, Stream stream) override;
   Status copyToHost(void *destination, const void *source, std::size_t bytes, Stream stream) override;
+  Status copy(void *destination, const void *source, std::size_t bytes, Stream stream) override;
   Status fill(void *destination, int byte, std::size_t bytes, Stream stream) override;
 
   StatusOr<std::unique_ptr<LoadedKernel>> load(const Artifact &artifact) override;
   Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,
                 Stream stream) override;
   Status synchronize(Stream stream) override;
+  bool isCapturing(Stream) override { return false; }
   TensorRef labelReport() override;
   StatusOr<double> time(Stream stream, const std::function<Status()> &work) override;
+  StatusOr<int64_t> peakBytes(Stream stream, const std::function<Status()> &work) override;
 
 private:
   const Target target_;

@@ -19,10 +19,8 @@ CUstream queueOf(Stream stream) { return static_cast<CUstream>(stream); }
 /// By default a pool gives its memory back whenever the device is waited for, and every call would map its
 /// workspace anew. What it keeps the driver takes back when another allocation of the process needs it. What
 /// somebody else has set stays.
-Status keepPooledMemory(const Driver &driver, CUdevice device) {
-  CUmemoryPool pool = nullptr;
+Status keepPooledMemory(const Driver &driver, CUmemoryPool pool) {
   uint64_t threshold = 0;
-  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetMemPool, &pool, device));
   TW_RETURN_IF_ERROR(
       TW_CUDA(driver, cuMemPoolGetAttribute, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
   if (threshold > 0) return {};
@@ -76,10 +74,12 @@ StatusOr<std::unique_ptr<Device>> CudaDevice::open(const Driver &driver, int ind
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGet, &device, index));
   TW_ASSIGN_OR_RETURN(DeviceDescription description, describeDevice(driver, device, powerLimit));
   TW_ASSIGN_OR_RETURN(std::shared_ptr<const Context> context, Context::retain(driver, device));
-  TW_RETURN_IF_ERROR(keepPooledMemory(driver, device));
+  CUmemoryPool pool = nullptr;
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetMemPool, &pool, device));
+  TW_RETURN_IF_ERROR(keepPooledMemory(driver, pool));
   TW_ASSIGN_OR_RETURN(HostMemory labelReport, makeLabelReport(context));
   return std::unique_ptr<Device>(
-      std::make_unique<CudaDevice>(std::move(context), std::move(description), std::move(labelReport)));
+      std::make_unique<CudaDevice>(std::move(context), std::move(description), pool, std::move(labelReport)));
 }
 
 Status CudaDevice::notEnough(std::size_t bytes, const Status &cause) const {
@@ -126,6 +126,14 @@ Status CudaDevice::copyToHost(void *destination, const void *source, std::size_t
   return wait(queueOf(stream));
 }
 
+Status CudaDevice::copy(void *destination, const void *source, std::size_t bytes, Stream stream) {
+  if (bytes == 0) return {};
+  CurrentContext current(*context_);
+  TW_RETURN_IF_ERROR(current.status());
+  return TW_CUDA(context_->driver(), cuMemcpyDtoDAsync, addressOf(destination), addressOf(source), bytes,
+                 queueOf(stream));
+}
+
 Status CudaDevice::fill(void *destination, int byte, std::size_t bytes, Stream stream) {
   if (bytes == 0) return {};
   CurrentContext current(*context_);
@@ -163,6 +171,14 @@ Status CudaDevice::wait(CUstream stream) {
   return takeLabelReport(static_cast<int64_t *>(labelReport_.get()));
 }
 
+bool CudaDevice::isCapturing(Stream stream) {
+  CurrentContext current(*context_);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  // The legacy default stream answers with an error while any other stream is captured: it may not wait then.
+  return context_->driver().cuStreamIsCapturing(queueOf(stream), &status) != CUDA_SUCCESS ||
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 TensorRef CudaDevice::labelReport() {
   return TensorRef::vector(labelReport_.get(), ElementType::i64, kLabelReportWords);
 }
@@ -179,6 +195,26 @@ StatusOr<double> CudaDevice::time(Stream stream, const std::function<Status()> &
   float milliseconds = 0;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuEventElapsedTime, &milliseconds, begin.get(), end.get()));
   return static_cast<double>(milliseconds);
+}
+
+StatusOr<uint64_t> CudaDevice::poolStatistic(CUmemPool_attribute attribute) const {
+  uint64_t bytes = 0;
+  TW_RETURN_IF_ERROR(TW_CUDA(context_->driver(), cuMemPoolGetAttribute, pool_, attribute, &bytes));
+  return bytes;
+}
+
+StatusOr<int64_t> CudaDevice::peakBytes(Stream stream, const std::function<Status()> &work) {
+  CurrentContext current(*context_);
+  TW_RETURN_IF_ERROR(current.status());
+  TW_RETURN_IF_ERROR(wait(queueOf(stream)));
+  uint64_t none = 0; // the mark falls to what is in use
+  TW_RETURN_IF_ERROR(
+      TW_CUDA(context_->driver(), cuMemPoolSetAttribute, pool_, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &none));
+  TW_ASSIGN_OR_RETURN(const uint64_t before, poolStatistic(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+  TW_RETURN_IF_ERROR(work());
+  TW_RETURN_IF_ERROR(wait(queueOf(stream)));
+  TW_ASSIGN_OR_RETURN(const uint64_t peak, poolStatistic(CU_MEMPOOL_ATTR_USED_MEM_HIGH));
+  return static_cast<int64_t>(peak - std::min(before, peak));
 }
 
 StatusOr<std::unique_ptr<Device>> openCudaDevice(int index) {

@@ -26,6 +26,7 @@ public:
   StatusOr<Buffer> allocate(std::size_t bytes, Stream stream = nullptr) override;
   Status copyToDevice(void *destination, const void *source, std::size_t bytes, Stream stream) override;
   Status copyToHost(void *destination, const void *source, std::size_t bytes, Stream stream) override;
+  Status copy(void *destination, const void *source, std::size_t bytes, Stream stream) override;
   Status fill(void *destination, int byte, std::size_t bytes, Stream stream) override;
 
   Status assemble(Artifact &artifact) override;
@@ -33,21 +34,26 @@ public:
   Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,
                 Stream stream) override;
   Status synchronize(Stream stream) override;
+  bool isCapturing(Stream stream) override;
   TensorRef labelReport() override;
   StatusOr<double> time(Stream stream, const std::function<Status()> &work) override;
+  StatusOr<int64_t> peakBytes(Stream stream, const std::function<Status()> &work) override;
 
   CudaDevice(std::shared_ptr<const cuda::Context> context, cuda::DeviceDescription description,
-             cuda::HostMemory labelReport)
-      : context_(std::move(context)), description_(std::move(description)),
+             cuda::CUmemoryPool pool, cuda::HostMemory labelReport)
+      : context_(std::move(context)), description_(std::move(description)), pool_(pool),
         labelReport_(std::move(labelReport)) {}
 
 private:
   /// Waits for the stream, and returns the errors of its work.
   Status wait(cuda::CUstream stream);
+  /// Of the pool that `allocate` takes from.
+  StatusOr<uint64_t> poolStatistic(cuda::CUmemPool_attribute attribute) const;
   Status notEnough(std::size_t bytes, const Status &cause) const;
 
   const std::shared_ptr<const cuda::Context> context_;
   const cuda::DeviceDescription description_;
+  const cuda::CUmemoryPool pool_;      ///< the device's default one, which is not ours to destroy
   const cuda::HostMemory labelReport_; ///< the host's, where kernels reach it too: reading it costs no copy
 };
 

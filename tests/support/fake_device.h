@@ -29,6 +29,9 @@ public:
   Status copyToHost(void *destination, const void *source, std::size_t bytes, Stream stream) override {
     return copyToDevice(destination, source, bytes, stream);
   }
+  Status copy(void *destination, const void *source, std::size_t bytes, Stream stream) override {
+    return copyToDevice(destination, source, bytes, stream);
+  }
   Status fill(void *destination, int byte, std::size_t bytes, Stream) override {
     std::memset(destination, byte, bytes);
     return {};
@@ -43,11 +46,16 @@ public:
     return gridFor(kernel.artifact(), arguments).status();
   }
   Status synchronize(Stream) override { return takeLabelReport(report_); }
+  bool isCapturing(Stream) override { return false; }
   TensorRef labelReport() override { return TensorRef::vector(report_, ElementType::i64, kLabelReportWords); }
   StatusOr<double> time(Stream, const std::function<Status()> &work) override {
     const double before = clock;
     TW_RETURN_IF_ERROR(work());
     return clock - before;
+  }
+  StatusOr<int64_t> peakBytes(Stream, const std::function<Status()> &work) override {
+    TW_RETURN_IF_ERROR(work());
+    return 0;
   }
 
   std::atomic<int> loads{0};

@@ -1,5 +1,6 @@
 #include "tests/support/fake_driver.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace tilewright::test {
@@ -19,6 +20,22 @@ bool needsContext(const std::string &name) {
        {"cuInit", "cuDriver", "cuGetError", "cuDevice", "cuCtx", "cuMemPool", "cuThread"})
     if (name.rfind(prefix, 0) == 0) return false;
   return true;
+}
+
+thread_local CUstreamCaptureMode captureMode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+/// In a capture: what becomes part of the graph, and what touches no work at all.
+bool isCapturable(const std::string &name) {
+  for (const char *known :
+       {"cuMemAllocAsync", "cuMemFreeAsync", "cuMemcpyDtoDAsync", "cuMemsetD8Async", "cuLaunchKernelEx",
+        "cuStreamIsCapturing", "cuTensorMapEncodeTiled", "cuThreadExchangeStreamCaptureMode"})
+    if (name == known) return true;
+  return name.rfind("cuCtx", 0) == 0 || name.rfind("cuGetError", 0) == 0;
+}
+
+bool waits(const std::string &name) {
+  return name.find("Synchronize") != std::string::npos || name == "cuMemcpyHtoDAsync" ||
+         name == "cuMemcpyDtoHAsync";
 }
 
 template <typename T> T fresh(std::set<void *> &alive) {
@@ -87,24 +104,32 @@ struct FakeFunctions {
     return contexts.pop_back(), CUDA_SUCCESS;
   }
   CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-    thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    return std::swap(*mode, current), CUDA_SUCCESS;
+    return std::swap(*mode, captureMode), CUDA_SUCCESS;
   }
 
   CUresult cuDeviceGetMemPool(CUmemoryPool *found, CUdevice) {
     return *found = reinterpret_cast<CUmemoryPool>(&pool), CUDA_SUCCESS;
   }
-  CUresult cuMemPoolGetAttribute(CUmemoryPool, CUmemPool_attribute, void *value) {
-    return *static_cast<uint64_t *>(value) = fake.releaseThreshold, CUDA_SUCCESS;
+  uint64_t &poolValue(CUmemPool_attribute attribute) {
+    if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) return fake.releaseThreshold;
+    return attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT ? fake.usedBytes : fake.mostUsedBytes;
   }
-  CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void *value) {
-    return fake.releaseThreshold = *static_cast<uint64_t *>(value), CUDA_SUCCESS;
+  CUresult cuMemPoolGetAttribute(CUmemoryPool, CUmemPool_attribute attribute, void *value) {
+    return *static_cast<uint64_t *>(value) = poolValue(attribute), CUDA_SUCCESS;
+  }
+  CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute attribute, void *value) {
+    poolValue(attribute) = *static_cast<uint64_t *>(value);
+    fake.mostUsedBytes = std::max(fake.mostUsedBytes, fake.usedBytes);
+    return CUDA_SUCCESS;
   }
   CUresult cuMemAllocAsync(CUdeviceptr *address, std::size_t bytes, CUstream stream) {
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     if (bytes > fake.memoryBytes) return CUDA_ERROR_OUT_OF_MEMORY;
     *address = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
     fake.memory[*address] = stream;
+    fake.sizes[*address] = bytes;
+    fake.usedBytes += bytes;
+    fake.mostUsedBytes = std::max(fake.mostUsedBytes, fake.usedBytes);
     return CUDA_SUCCESS;
   }
   CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
@@ -114,6 +139,8 @@ struct FakeFunctions {
       return CUDA_ERROR_INVALID_VALUE;
     }
     fake.memory.erase(found);
+    fake.usedBytes -= fake.sizes[address];
+    fake.sizes.erase(address);
     std::free(reinterpret_cast<void *>(address));
     return CUDA_SUCCESS;
   }
@@ -132,10 +159,19 @@ struct FakeFunctions {
   CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, std::size_t bytes, CUstream) {
     return std::memcpy(to, reinterpret_cast<const void *>(from), bytes), CUDA_SUCCESS;
   }
+  CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+    std::memcpy(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes);
+    return CUDA_SUCCESS;
+  }
   CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, std::size_t bytes, CUstream) {
     return std::memset(reinterpret_cast<void *>(to), byte, bytes), CUDA_SUCCESS;
   }
 
+  CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
+    if (fake.captured && !stream) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    *status = fake.captured == stream ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+  }
   CUresult cuStreamSynchronize(CUstream) { return CUDA_SUCCESS; }
   CUresult cuEventCreate(CUevent *event, unsigned) {
     return *event = static_cast<CUevent>(fresh<void *>(fake.events)), CUDA_SUCCESS;
@@ -208,6 +244,11 @@ struct FakeFunctions {
 
   CUresult enter(const char *name) {
     fake.calls_.push_back(name);
+    if (fake.captured && !isCapturable(name) &&
+        (captureMode == CU_STREAM_CAPTURE_MODE_GLOBAL || waits(name))) {
+      fake.mistakes.push_back(std::string(name) + " while a stream is captured");
+      return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
     if (auto failure = fake.failures_.find(name); failure != fake.failures_.end()) return failure->second;
     return needsContext(name) && !FakeDriver::current() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -54,14 +55,18 @@ public:
   std::string deviceName = "Fake GPU";
   int major = 9, minor = 0, version = 13000, memoryPools = 1;
   std::size_t memoryBytes = std::size_t(80) << 30;
-  std::vector<std::size_t> parameterBytes; ///< of every kernel
-  int maxThreads = 1024, staticShared = 0; ///< of every kernel
-  uint64_t releaseThreshold = 0;
+  std::vector<std::size_t> parameterBytes;                         ///< of every kernel
+  int maxThreads = 1024, staticShared = 0;                         ///< of every kernel
+  uint64_t releaseThreshold = 0, usedBytes = 0, mostUsedBytes = 0; ///< of the pool
+  /// The one stream that is captured, in the mode that allows least. A call that such a capture forbids fails
+  /// and is a mistake.
+  std::optional<cuda::CUstream> captured;
 
   // What is alive.
   int retained = 0; ///< of the primary context
   std::set<void *> modules, events, links, hostMemory;
   std::map<cuda::CUdeviceptr, cuda::CUstream> memory; ///< and the stream it was asked for on
+  std::map<cuda::CUdeviceptr, std::size_t> sizes;     ///< of the same
   int dynamicSharedAttribute = 0;
   std::string assembled;             ///< the PTX that was linked last
   std::vector<std::string> mistakes; ///< frees of what is not alive, and the like

@@ -268,6 +268,29 @@ define void @damaged(ptr %a, ptr %b, ptr %c) nounwind {
   EXPECT_TRUE(device.load(artifact).ok());
 }
 
+TEST(CpuDevice, CopiesWithAllItsThreads) {
+  CpuDevice device(3);
+  for (std::size_t bytes : {std::size_t(0), std::size_t(1), std::size_t(1000003)}) {
+    std::vector<unsigned char> source(bytes), destination(bytes);
+    for (std::size_t i = 0; i < bytes; ++i)
+      source[i] = static_cast<unsigned char>(i * 31 + 7);
+    ASSERT_TRUE(device.copy(destination.data(), source.data(), bytes, nullptr).ok());
+    EXPECT_TRUE(destination == source) << bytes;
+  }
+}
+
+TEST(CpuDevice, SeesThePeakOfMemory) {
+  CpuDevice device(1);
+  const StatusOr<int64_t> peak = device.peakBytes(nullptr, [&]() -> Status {
+    TW_ASSIGN_OR_RETURN(const Buffer large, device.allocate(64 << 20));
+    return device.fill(large.data(), 1, large.bytes(), nullptr);
+  });
+  ASSERT_TRUE(peak.ok());
+  if (*peak == 0) GTEST_SKIP() << "/proc does not say how much memory is used";
+  EXPECT_GE(*peak, 48 << 20);
+  EXPECT_FALSE(device.peakBytes(nullptr, [] { return userError("no"); }).ok());
+}
+
 TEST(CpuDevice, WhatAThreadsKernelsReportIsItsOwn) {
   CpuDevice device(1);
   const auto reportBadLabel = [&] {

@@ -195,6 +195,49 @@ TEST_F(CudaDeviceTest, ErrorsOfEarlierWorkShowWhenItIsWaitedFor) {
   EXPECT_FALSE(device->fill(&value, 0, sizeof value, nullptr).ok());
 }
 
+TEST_F(CudaDeviceTest, CopiesOnTheDeviceWaitForNothing) {
+  const std::vector<int> source = {1, 2, 3};
+  std::vector<int> destination(3);
+  FakeDriver::setCurrent(fake.primaryContext());
+  ASSERT_TRUE(device->copy(destination.data(), source.data(), 12, streamNumber(3)).ok());
+  EXPECT_EQ(destination, source);
+  EXPECT_EQ(fake.calls().back(), "cuMemcpyDtoDAsync");
+  fake.forgetCalls();
+  EXPECT_TRUE(device->copy(nullptr, nullptr, 0, nullptr).ok());
+  EXPECT_THAT(fake.calls(), IsEmpty());
+  fake.fail("cuMemcpyDtoDAsync", CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_THAT(device->copy(destination.data(), source.data(), 12, nullptr).message(),
+              HasSubstr("cuMemcpyDtoDAsync failed with CUDA error 700"));
+  FakeDriver::setCurrent(nullptr);
+}
+
+TEST_F(CudaDeviceTest, ThePeakIsOfTheWorkAlone) {
+  auto before = device->allocate(5000);
+  { auto larger = device->allocate(1 << 20); } // an earlier peak
+  const StatusOr<int64_t> peak = device->peakBytes(nullptr, [&]() -> Status {
+    TW_RETURN_IF_ERROR(device->allocate(1000).status());
+    return device->allocate(700).status(); // the first is free again
+  });
+  ASSERT_TRUE(peak.ok()) << peak.status().message();
+  EXPECT_EQ(*peak, 1000);
+  EXPECT_EQ(device->peakBytes(nullptr, [] { return userError("no"); }).status().message(), "no");
+  for (const char *function : {"cuMemPoolGetAttribute", "cuMemPoolSetAttribute", "cuStreamSynchronize"}) {
+    fake.fail(function, CUDA_ERROR_DEINITIALIZED);
+    EXPECT_FALSE(device->peakBytes(nullptr, [] { return Status(); }).ok()) << function;
+    fake.fail(function, CUDA_SUCCESS);
+  }
+}
+
+TEST_F(CudaDeviceTest, KnowsWhichStreamIsCaptured) {
+  EXPECT_FALSE(device->isCapturing(nullptr));
+  EXPECT_FALSE(device->isCapturing(streamNumber(3)));
+  fake.captured = reinterpret_cast<CUstream>(3);
+  EXPECT_TRUE(device->isCapturing(streamNumber(3)));
+  EXPECT_FALSE(device->isCapturing(streamNumber(4)));
+  EXPECT_TRUE(device->isCapturing(nullptr)); // it may not wait then
+  fake.captured.reset();
+}
+
 TEST_F(CudaDeviceTest, WhatKernelsReportComesWithTheNextCallThatWaits) {
   const TensorRef report = device->labelReport();
   EXPECT_EQ(report.sizes[0], kLabelReportWords);

@@ -1,4 +1,4 @@
-#include "tools/memory.h"
+#include "runtime/cpu/resident_memory.h"
 
 #include <fstream>
 #include <string>
