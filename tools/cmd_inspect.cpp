@@ -113,8 +113,9 @@ Status printCache() {
 Status inspect(const Arguments &) {
   printDevices();
   printKernels();
-  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, openDevice());
-  TW_RETURN_IF_ERROR(printConfigurations(*device));
+  for (const std::string &name : availableDevices())
+    if (const StatusOr<std::unique_ptr<Device>> device = openDevice(name); device.ok())
+      TW_RETURN_IF_ERROR(printConfigurations(**device));
   printLimits();
   printEnvironment();
   return printCache();

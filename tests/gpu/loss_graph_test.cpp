@@ -1,0 +1,75 @@
+// Whole losses, forward and backward, as CUDA graphs: captured, replayed, and compared bit by bit with the
+// direct call.
+
+#include <gmock/gmock.h>
+
+#include "runtime/runtime.h"
+#include "tests/support/gpu.h"
+#include "tests/support/loss_on_stream.h"
+
+namespace tilewright::test {
+namespace {
+
+class LossGraphTest : public GpuTest {
+protected:
+  /// With an empty cache in memory and none on disk, so that the first call compiles.
+  static std::unique_ptr<Runtime> coldRuntime() {
+    return std::make_unique<Runtime>(*openDevice("cuda"), Environment());
+  }
+
+  template <typename Loss> void checkReplay(Runtime &runtime, Loss &loss) {
+    const GpuStream stream;
+    const auto graph = CapturedGraph::capture(stream.get(), [&] { return loss.run(runtime, stream.get()); });
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    expectOk(loss.run(runtime, stream.get()));
+    expectOk(runtime.device().synchronize(stream.get()));
+    const std::vector<uint8_t> direct = loss.bits();
+    for (int replay = 0; replay < 3; ++replay) {
+      loss.poison();
+      EXPECT_NE(loss.bits(), direct);
+      expectOk(runtime.device().synchronize(nullptr));
+      expectOk((*graph)->launch(stream.get()));
+      expectOk(runtime.device().synchronize(stream.get()));
+      EXPECT_EQ(loss.bits(), direct) << "replay " << replay;
+    }
+  }
+  static void expectOk(const Status &status) { EXPECT_TRUE(status.ok()) << status.message(); }
+};
+
+TEST_F(LossGraphTest, LinearCrossEntropy) {
+  for (ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16}) {
+    const auto runtime = coldRuntime();
+    const LossCase data = makeCase(DataKind::peaked, 500, 72, 1100, element, IgnorePattern::some);
+    LinearOnStream whole(runtime->device(), data), chunks(runtime->device(), data, 2 << 20);
+    checkReplay(*runtime, whole);
+    checkReplay(*runtime, chunks);
+  }
+}
+
+TEST_F(LossGraphTest, CrossEntropyOverLogits) {
+  for (ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16}) {
+    const auto runtime = coldRuntime();
+    LossCase data = makeCase(DataKind::random, 60, 3001, 3001, element);
+    LogitsOnStream loss(runtime->device(), data);
+    checkReplay(*runtime, loss);
+  }
+}
+
+TEST_F(LossGraphTest, EveryReplayReportsBadLabels) {
+  const auto runtime = coldRuntime();
+  LossCase data = makeCase(DataKind::random, 200, 16, 100, ElementType::bf16);
+  data.label[77] = 100;
+  const LinearOnStream loss(runtime->device(), data);
+  const GpuStream stream;
+  const auto graph = CapturedGraph::capture(stream.get(), [&] { return loss.run(*runtime, stream.get()); });
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  for (int replay = 0; replay < 2; ++replay) {
+    expectOk((*graph)->launch(stream.get()));
+    EXPECT_THAT(runtime->device().synchronize(stream.get()).message(),
+                ::testing::HasSubstr("label 100 in row 77 is no class"));
+    expectOk(runtime->device().synchronize(stream.get()));
+  }
+}
+
+} // namespace
+} // namespace tilewright::test

@@ -1,0 +1,70 @@
+// Losses whose stream is being captured, with a driver that is a fake: what is not allowed then is a mistake.
+// tests/gpu/loss_graph_test.cpp has the results.
+
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/cuda/cuda_device.h"
+#include "runtime/runtime.h"
+#include "tests/support/fake_driver.h"
+#include "tests/support/loss_on_stream.h"
+#include "tests/support/temporary_folder.h"
+
+namespace tilewright::test {
+namespace {
+
+using testing::IsEmpty;
+
+std::optional<int> noPowerLimit(const std::string &) { return std::nullopt; }
+
+class Capture : public testing::Test {
+protected:
+  Capture() {
+    Environment environment;
+    environment.cacheDir = folder.path();
+    environment.autotune = AutotuneMode::write; // tuning waits, so it must not begin
+    runtime = std::make_unique<Runtime>(*CudaDevice::open(fake.table(), 0, noPowerLimit), environment);
+  }
+  Device &device() { return runtime->device(); }
+
+  /// Once with kernels that are not even compiled, then with all of them at hand.
+  template <typename Loss> void checkCapture(const Loss &loss) {
+    const Stream stream = reinterpret_cast<Stream>(3);
+    fake.captured = static_cast<cuda::CUstream>(stream);
+    const Status cold = loss.run(*runtime, stream);
+    EXPECT_TRUE(cold.ok()) << cold.message();
+    const std::size_t launches = fake.launches().size();
+    EXPECT_GT(launches, 0u);
+
+    fake.forgetCalls();
+    const Status warm = loss.run(*runtime, stream);
+    EXPECT_TRUE(warm.ok()) << warm.message();
+    EXPECT_EQ(fake.launches().size(), 2 * launches);
+    fake.captured.reset();
+    EXPECT_THAT(fake.mistakes, IsEmpty());
+
+    const std::set<std::string> known = {"cuCtxGetCurrent",  "cuCtxPushCurrent",    "cuCtxPopCurrent",
+                                         "cuMemAllocAsync",  "cuMemFreeAsync",      "cuMemsetD8Async",
+                                         "cuLaunchKernelEx", "cuStreamIsCapturing", "cuTensorMapEncodeTiled"};
+    for (const std::string &call : fake.calls())
+      EXPECT_EQ(known.count(call), 1u) << call;
+  }
+
+  FakeDriver fake;
+  TemporaryFolder folder;
+  std::unique_ptr<Runtime> runtime;
+};
+
+TEST_F(Capture, LinearCrossEntropyInSeveralChunks) {
+  const LossCase data = makeCase(DataKind::random, 500, 48, 700, ElementType::bf16);
+  checkCapture(LinearOnStream(device(), data, 900 << 10));
+}
+
+TEST_F(Capture, CrossEntropyOverLogits) {
+  checkCapture(LogitsOnStream(device(), makeCase(DataKind::random, 30, 700, 700, ElementType::bf16)));
+}
+
+} // namespace
+} // namespace tilewright::test
