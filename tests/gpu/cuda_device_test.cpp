@@ -1,5 +1,6 @@
 #include "runtime/cuda/cuda_device.h"
 
+#include <array>
 #include <cstdio>
 #include <cstring>
 #include <numeric>
@@ -119,6 +120,43 @@ TEST_F(CudaDeviceTest, MoreSharedMemoryThanTheDefault) {
   EXPECT_TRUE(device().load(tooMuch).ok());
   tooMuch.sharedBytes += 1;
   EXPECT_THAT(device().load(tooMuch).status().message(), HasSubstr("bytes of shared memory on this device"));
+}
+
+TEST_F(CudaDeviceTest, BoxesComeByTmaIntoAPersistentKernel) {
+  if (device().target().arch != "sm_90a") GTEST_SKIP() << "needs sm_90a, found " << device().target().arch;
+  auto kernel = load(test::copyBoxesArtifact());
+  // One box; ragged ends; more boxes than any GPU has multiprocessors; rows that lie apart.
+  for (auto [rows, columns, stride] :
+       {std::array<int64_t, 3>{8, 32, 32}, {1, 4, 3}, {13, 70, 72}, {1003, 333, 336}, {64, 4, 96}}) {
+    std::vector<float> x(rows * stride + columns);
+    std::iota(x.begin(), x.end(), 1.0f);
+    Buffer xOnDevice = upload(x);
+    TensorRef xRef = TensorRef::matrix(xOnDevice.data(), ElementType::f32, rows, columns);
+    xRef.rowStride = stride;
+    const int64_t outRows = (rows + 7) / 8 * 8, outColumns = (columns + 31) / 32 * 32;
+    Buffer out = upload(std::vector<float>(outRows * outColumns, -1.0f));
+    expectOk(device().launch(
+        *kernel, {xRef, TensorRef::matrix(out.data(), ElementType::f32, outRows, outColumns)}, nullptr));
+    const std::vector<float> values = download<float>(out);
+    for (int64_t r = 0; r < outRows; ++r)
+      for (int64_t c = 0; c < outColumns; ++c)
+        ASSERT_EQ(values[r * outColumns + c], r < rows && c < columns ? x[r * stride + c] : 0.0f)
+            << rows << "x" << columns << ": " << r << ", " << c;
+  }
+}
+
+TEST_F(CudaDeviceTest, TheDriverTakesTheMapOfAnEmptyTensor) {
+  if (device().target().arch != "sm_90a") GTEST_SKIP() << "needs sm_90a, found " << device().target().arch;
+  Artifact artifact = test::copyBoxesArtifact();
+  artifact.grid = {{1, 0, 1}}; // a program, although x has no box: it finds nothing to do
+  auto kernel = load(artifact);
+  Buffer out = upload(std::vector<float>(32, -1.0f));
+  for (int64_t rows : {0, 5})
+    expectOk(device().launch(*kernel,
+                             {TensorRef::matrix(nullptr, ElementType::f32, rows, rows ? 0 : 32),
+                              TensorRef::matrix(out.data(), ElementType::f32, 1, 32)},
+                             nullptr));
+  EXPECT_THAT(download<float>(out), Each(-1.0f));
 }
 
 TEST_F(CudaDeviceTest, TheAssembledBinaryIsAllThatLoadingNeeds) {

@@ -116,6 +116,53 @@ Artifact spoilArtifact() {
   ret;)");
 }
 
+Artifact copyBoxesArtifact() {
+  Artifact artifact = kernel("copy_boxes", {view("x", 2), view("out", 2, ElementType::f32, true)},
+                             {{0, 0, 8}, {0, 1, 32}}, 256, R"(
+  .shared .align 1024 .b8 box[1024];  .shared .align 8 .b64 full;
+  .reg .pred %first, %end, %there; .reg .f32 %f; .reg .b64 %map, %a, %stride, %offset;
+  .reg .b32 %t, %r, %c, %s, %u, %box, %full, %rows, %columns, %count, %p, %step, %i, %j, %phase;
+  mov.u32 %t, %tid.x;  shr.u32 %r, %t, 5;  and.b32 %c, %t, 31;
+  shr.u32 %s, %c, 2;  xor.b32 %s, %s, %r;  shl.b32 %s, %s, 4;
+  and.b32 %u, %c, 3;  mad.lo.u32 %s, %u, 4, %s;  mad.lo.u32 %s, %r, 128, %s;
+  mov.u32 %box, box;  add.u32 %s, %s, %box;  mov.u32 %full, full;
+  mov.b64 %map, p8;  cvta.param.u64 %map, %map;
+  setp.eq.u32 %first, %t, 0;
+  @%first mbarrier.init.shared.b64 [%full], 1;
+  fence.mbarrier_init.release.cluster;
+  bar.sync 0;
+  ld.param.u32 %rows, [p1];  add.u32 %rows, %rows, 7;  shr.u32 %rows, %rows, 3;
+  ld.param.u32 %columns, [p2];  add.u32 %columns, %columns, 31;  shr.u32 %columns, %columns, 5;
+  mul.lo.u32 %count, %rows, %columns;
+  ld.param.u64 %a, [p4];  ld.param.u64 %stride, [p7];
+  mov.u32 %p, %ctaid.x;  mov.u32 %step, %nctaid.x;  mov.u32 %phase, 0;
+next:
+  setp.ge.u32 %end, %p, %count;
+  @%end ret;
+  rem.u32 %i, %p, %rows;  shl.b32 %i, %i, 3;  div.u32 %j, %p, %rows;  shl.b32 %j, %j, 5;
+  @%first mbarrier.arrive.expect_tx.shared.b64 _, [%full], 1024;
+  @%first cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%box], [%map, {%j, %i}], [%full];
+wait:
+  mbarrier.try_wait.parity.shared.b64 %there, [%full], %phase;
+  @!%there bra wait;
+  ld.shared.f32 %f, [%s];
+  add.u32 %i, %i, %r;  add.u32 %j, %j, %c;
+  cvt.u64.u32 %offset, %i;  mul.lo.u64 %offset, %offset, %stride;
+  .reg .b64 %column;  cvt.u64.u32 %column, %j;  add.u64 %offset, %offset, %column;
+  mad.lo.u64 %offset, %offset, 4, %a;  st.global.f32 [%offset], %f;
+  bar.sync 0;
+  xor.b32 %phase, %phase, 1;  add.u32 %p, %p, %step;
+  bra next;)");
+  artifact.target = "nvptx sm_90a";
+  const std::string portable = ".version 7.0\n.target sm_80";
+  artifact.assembly.replace(0, portable.size(), ".version 8.0\n.target sm_90a");
+  const std::string last = ".param .u64 p7";
+  artifact.assembly.insert(artifact.assembly.find(last) + last.size(), ", .param .align 64 .b8 p8[128]");
+  artifact.tensorMaps = {{0, 8, 32}};
+  artifact.persistent = true;
+  return artifact;
+}
+
 Artifact nopArtifact() {
   return kernel("nop",
                 {view("a", 2), view("b", 2), view("c", 2), view("d", 2), view("e", 1), view("f", 1),

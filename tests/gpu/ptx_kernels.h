@@ -24,6 +24,10 @@ Artifact waitArtifact();
 /// Writes where nobody may: spoil(address: index)
 Artifact spoilArtifact();
 
+/// out[r, c] = x[r, c], and 0 beyond x, for all of the 8x32 boxes that x lies in, by way of TMA on compute
+/// capability 9.0, by a persistent kernel. copy_boxes(x: f32 matrix, out: f32 matrix of whole boxes)
+Artifact copyBoxesArtifact();
+
 /// Does nothing: nop(4 f32 matrices, 2 f32 vectors, 2 indices, 2 floats)
 Artifact nopArtifact();
 
