@@ -81,10 +81,20 @@ Artifact describeKernel(const Kernel &kernel, const Target &target, ModuleOp til
   return artifact;
 }
 
-// What a lowering noted on the kernel's function; 0 where it did not.
-int64_t noted(const Kernel &kernel, ModuleOp lowered, const char *name) {
-  auto number = lowered.lookupSymbol(kernel.name)->getAttrOfType<IntegerAttr>(name);
-  return number ? number.getInt() : 0;
+// What a lowering noted on the kernel's function.
+void describeLaunch(Artifact &artifact, ModuleOp lowered) {
+  Operation *function = lowered.lookupSymbol(artifact.kernel);
+  auto noted = [&](const char *name) {
+    auto number = function->getAttrOfType<IntegerAttr>(name);
+    return number ? number.getInt() : 0;
+  };
+  artifact.scratchBytes = noted("scratch_bytes");
+  artifact.threads = static_cast<int>(noted("threads"));
+  artifact.sharedBytes = noted("shared_bytes");
+  artifact.persistent = function->hasAttr("persistent");
+  if (auto maps = function->getAttrOfType<ArrayAttr>("tensor_maps"))
+    for (auto map : maps.getAsRange<DenseI64ArrayAttr>())
+      artifact.tensorMaps.push_back({static_cast<int>(map[0]), map[1], map[2]});
 }
 
 Status generateCode(Artifact &artifact, ModuleOp lowered, const Target &target,
@@ -107,9 +117,7 @@ StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const Com
   Artifact artifact = describeKernel(kernel, target, *compilation.module);
   TW_RETURN_IF_ERROR(lowerTiles(compilation));
   TW_RETURN_IF_ERROR(lowerToLlvm(compilation, target, options));
-  artifact.scratchBytes = noted(kernel, *compilation.module, "scratch_bytes");
-  artifact.threads = static_cast<int>(noted(kernel, *compilation.module, "threads"));
-  artifact.sharedBytes = noted(kernel, *compilation.module, "shared_bytes");
+  describeLaunch(artifact, *compilation.module);
   TW_RETURN_IF_ERROR(dumpCode(compilation, target, options));
   TW_RETURN_IF_ERROR(generateCode(artifact, *compilation.module, target, options));
   std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;

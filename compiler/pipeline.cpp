@@ -62,8 +62,16 @@ static int64_t sharedLimit(const Target &target) {
 }
 
 static std::unique_ptr<Pass> createLowerToThreadsFor(const Target &target, const CompileOptions &options) {
-  return nvptx::createLowerToThreads({options.schedule.warps, options.tf32, options.schedule.stages,
-                                      options.schedule.contractionStep, sharedLimit(target)});
+  nvptx::LowerToThreadsOptions lowering;
+  lowering.warps = options.schedule.warps;
+  lowering.tf32 = options.tf32;
+  lowering.stages = options.schedule.stages;
+  lowering.step = options.schedule.contractionStep;
+  lowering.hopper = target.arch == "sm_90a" && options.alignedMatrices;
+  lowering.roles = static_cast<int64_t>(options.schedule.roles);
+  lowering.rasterRows = options.schedule.rasterRows;
+  lowering.sharedLimit = sharedLimit(target);
+  return nvptx::createLowerToThreads(lowering);
 }
 
 void addNvptxPasses(OpPassManager &passes, const Target &target, const CompileOptions &options) {

@@ -35,7 +35,9 @@ Status emitKernel(const Arguments &arguments) {
   TW_ASSIGN_OR_RETURN(const std::string dtype, arguments.choice("--dtype", {"f32", "bf16", "f16"}, {"tf32"}));
   TW_ASSIGN_OR_RETURN(const ElementType element, parseElementType(dtype));
   TW_ASSIGN_OR_RETURN(const Kernel kernel, findKernel(name, element));
-  TW_ASSIGN_OR_RETURN(const std::string text, emit(kernel, target, {}, stage));
+  CompileOptions options;
+  options.alignedMatrices = true;
+  TW_ASSIGN_OR_RETURN(const std::string text, emit(kernel, target, options, stage));
   if (const std::optional<std::string> file = arguments.text("-o")) return writeFile(*file, text);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return {};

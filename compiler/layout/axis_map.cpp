@@ -70,6 +70,15 @@ AxisMap accumulatorRows(int64_t extent, const std::vector<int> &warpBits) {
   return map;
 }
 
+AxisMap warpgroupRows(int64_t extent, int groupBits) {
+  AxisMap map{extent, 1, {{2, 1}, {3, 2}, {4, 4}, {5, 16}, {6, 32}}, {}};
+  for (int bit = 0; bit < groupBits; ++bit)
+    map.bits.push_back({7 + bit, int64_t(64) << bit});
+  for (int64_t begin = 0; begin < extent; begin += int64_t(64) << groupBits)
+    map.offsets.insert(map.offsets.end(), {begin, begin + 8});
+  return map;
+}
+
 AxisMap accumulatorColumns(int64_t extent, const std::vector<int> &warpBits) {
   AxisMap map{extent, 2, {{0, 2}, {1, 4}}, {}};
   const int64_t stretch = warpStretch(extent, warpBits.size());

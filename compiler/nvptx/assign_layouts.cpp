@@ -12,7 +12,8 @@ using namespace mlir;
 using layout::AxisMap;
 
 Multiply multiplyFor(Type left, Type right, const LoweringOptions &options) {
-  if (left == right && (left.isBF16() || left.isF16())) return Multiply::mma16;
+  if (left == right && (left.isBF16() || left.isF16()))
+    return options.warpgroups ? Multiply::wgmma : Multiply::mma16;
   return options.tf32 && left.isF32() && right.isF32() ? Multiply::tf32 : Multiply::fma;
 }
 
@@ -202,8 +203,11 @@ private:
     return kept;
   }
 
-  /// The grid of warps whose operands are smallest.
+  /// The grid of warps whose operands are smallest; warpgroups share rows only.
   std::pair<AxisMap, AxisMap> accumulators(const Product &product) const {
+    if (product.multiply == Multiply::wgmma)
+      return {layout::warpgroupRows(product.rows, result.threadBits_ - 7),
+              layout::accumulatorColumns(product.columns, {})};
     std::vector<int> warpBits = freeBits(31), best;
     int64_t bestCost = INT64_MAX;
     int bestRows = 0, total = int(warpBits.size());

@@ -12,10 +12,14 @@ namespace tilewright::nvptx {
 
 /// What multiplies the operands of a product.
 enum class Multiply {
+  wgmma, ///< wgmma of a warpgroup on bf16 or f16 in shared memory
   mma16, ///< mma.sync m16n8k16 on bf16 or f16
   tf32,  ///< mma.sync m16n8k8 on fp32 operands rounded to TF32
   fma,   ///< fp32 multiply-adds
 };
+
+/// How a CTA's warps share a product; as Schedule::WarpRoles.
+enum class WarpRoles { automatic, alike, cooperative, pingPong };
 
 /// What is known before a kernel is lowered.
 struct LoweringOptions {
@@ -24,6 +28,10 @@ struct LoweringOptions {
   int stages = 0;                 ///< of the copy pipeline; 0: as many as fit
   int64_t step = 0;               ///< elements of the contracted axis in a stage; 0: chosen
   int64_t sharedLimit = 99 << 10; ///< bytes of shared memory that a CTA can have
+  bool hopper = false;            ///< sm_90a, and matrices that its copy engine can read
+  WarpRoles roles = WarpRoles::automatic;
+  int64_t rasterRows = 0;  ///< see ProgramOrder; 0: chosen
+  bool warpgroups = false; ///< the threads of this lowering multiply by wgmma
 };
 
 Multiply multiplyFor(mlir::Type left, mlir::Type right, const LoweringOptions &options);

@@ -56,6 +56,24 @@ static void makeInlinePtxConvergent(llvm::Module &module) {
           call->setConvergent();
 }
 
+/// Parameters passed by value are not copied to the threads' own memory: the copy engine reads tensor maps
+/// where the launch put them.
+static void keepParametersInPlace(llvm::Function &kernel) {
+  llvm::LLVMContext &context = kernel.getContext();
+  llvm::Type *i32 = llvm::Type::getInt32Ty(context);
+  llvm::SmallVector<llvm::Metadata *> numbers; // from 1
+  for (llvm::Argument &argument : kernel.args())
+    if (argument.hasByValAttr())
+      numbers.push_back(llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(i32, argument.getArgNo() + 1)));
+  if (numbers.empty()) return;
+  llvm::Metadata *fields[] = {llvm::ConstantAsMetadata::get(&kernel),
+                              llvm::MDString::get(context, "grid_constant"),
+                              llvm::MDNode::get(context, numbers)};
+  kernel.getParent()
+      ->getOrInsertNamedMetadata("nvvm.annotations")
+      ->addOperand(llvm::MDNode::get(context, fields));
+}
+
 /// A kernel's function says how many threads run it: what ptxas may give each of them follows from that.
 static void declareKernels(mlir::ModuleOp module, llvm::Module &code) {
   llvm::LLVMContext &context = code.getContext();
@@ -74,6 +92,7 @@ static void declareKernels(mlir::ModuleOp module, llvm::Module &code) {
     annotate("maxntidx", threads.getInt());
     annotate("maxntidy", 1);
     annotate("maxntidz", 1);
+    keepParametersInPlace(*kernel);
   }
 }
 

@@ -171,7 +171,17 @@ Value Emitter::pinned(Value value) {
   return ptx(value.getType(), "mov.b32 $0, $1;", constraints, {value}, true)[0];
 }
 
-void Emitter::barrier() { b.create<NVVM::Barrier0Op>(); }
+void Emitter::warpBarrier() { ptx({}, "bar.warp.sync 0xffffffff;", "~{memory}", {}, true); }
+
+void Emitter::barrier() {
+  if (!teamBarrier) {
+    b.create<NVVM::Barrier0Op>();
+  } else if (teamThreads == 32) {
+    warpBarrier();
+  } else {
+    ptx({}, "bar.sync $0, " + std::to_string(teamThreads) + ";", "r,~{memory}", {teamBarrier}, true);
+  }
+}
 
 Value Emitter::intrinsic(Type result, StringRef name, ValueRange operands) {
   return b.create<LLVM::CallIntrinsicOp>(result, b.getStringAttr(name), operands).getResult(0);

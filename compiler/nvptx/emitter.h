@@ -60,6 +60,8 @@ public:
   /// This thread's number in its CTA; set at the kernel's entry.
   Num thread() { return num(threadId); }
   Value threadId;
+  Value teamBarrier; ///< number of the barrier of a part of the CTA's threads; null: all of them are meant
+  int64_t teamThreads = 0;
   /// The same number, but LLVM cannot tell: what is computed from it inside a loop stays there. Else LLVM
   /// would move all of it out, however many registers it took; ptxas, which sees through, weighs that.
   Num pinned(Num number) { return num(pinned(number.value)); }
@@ -80,8 +82,9 @@ public:
   void storeShared(Num address, int64_t offset, ValueRange words);
   void storeSharedIf(Value live, Num address, Value word);
 
-  /// All threads of the CTA have come here, and see what each wrote before.
+  /// All threads of the team have come here, and see what each wrote before.
   void barrier();
+  void warpBarrier(); ///< the same of a warp
   /// The value of the thread whose number in the warp differs in the bits of `mask`; 32 or 64 bits.
   Value exchange(Value value, int mask);
   Value intrinsic(Type result, llvm::StringRef name, ValueRange operands);

@@ -24,32 +24,49 @@ bool isElementwise(Operation *op) {
   return (dialect == "arith" || dialect == "math") && op->getNumResults() == 1 && isTile(op->getResult(0));
 }
 
-static Value rootOf(Value view) {
+Value rootOf(Value view) {
   while (auto narrow = view.getDefiningOp<tile::NarrowOp>())
     view = narrow.getView();
   return view;
 }
 
-FunctionLowering::FunctionLowering(func::FuncOp kernel, const LoweringOptions &options)
-    : kernel(kernel), options_(options), layouts_(kernel, options), builder(kernel),
-      e(kernel.getLoc(), builder) {
+FunctionLowering::FunctionLowering(func::FuncOp kernel, const LoweringOptions &options, Emitter &emitter)
+    : kernel(kernel), options_(options), layouts_(kernel, options), e(emitter) {
   kernel.walk([&](Operation *op) {
     if (isStore(op)) writtenRoots.insert(rootOf(viewOf(op)).getAsOpaquePointer());
     hasProducts |= isa<tile::ContractOp, tile::DotOp>(op);
   });
 }
 
-LogicalResult FunctionLowering::run() {
+func::FuncOp declareLowered(func::FuncOp kernel, OpBuilder &builder, ArrayRef<Type> furtherParameters) {
   SmallVector<Type> types;
   for (BlockArgument argument : kernel.getArguments()) {
     auto view = dyn_cast<tile::ViewType>(argument.getType());
     int64_t words = !view ? 1 : view.getRank() == 2 ? 4 : 2;
-    types.append(words, argument.getType().isF32() ? e.b.getF32Type() : Type(e.b.getI64Type()));
+    types.append(words, argument.getType().isF32() ? builder.getF32Type() : Type(builder.getI64Type()));
   }
-  lowered = e.b.create<func::FuncOp>(kernel.getName(), FunctionType::get(kernel.getContext(), types, {}));
-  e.b.setInsertionPointToStart(lowered.addEntryBlock());
+  types.append(furtherParameters.begin(), furtherParameters.end());
+  auto type = FunctionType::get(kernel.getContext(), types, {});
+  auto lowered = builder.create<func::FuncOp>(kernel.getLoc(), kernel.getName(), type);
+  lowered.addEntryBlock();
+  return lowered;
+}
+
+Num addressOfSharedMemory(Emitter &e) {
+  auto memory = LLVM::LLVMPointerType::get(e.b.getContext(), 3);
+  Value base = e.b.create<LLVM::AddressOfOp>(memory, "shared_memory");
+  return e.num(e.b.create<LLVM::PtrToIntOp>(e.b.getI32Type(), base));
+}
+
+LogicalResult FunctionLowering::run() {
+  lowered = declareLowered(kernel, e.b);
+  e.b.setInsertionPointToStart(&lowered.getBody().front());
+  e.threadId = e.b.create<NVVM::ThreadIdXOp>(e.b.getI32Type());
+  sharedBase = addressOfSharedMemory(e).value;
   bindParameters();
-  if (failed(lowerBlock(kernel.getBody().front()))) return failure();
+  teamEntry = e.i32(0).value;
+  Block &body = kernel.getBody().front();
+  if (failed(lowerOps(body.begin(), body.without_terminator().end()))) return failure();
   flush();
   e.b.create<func::ReturnOp>();
   lowered->setAttr("threads", e.b.getI64IntegerAttr(layouts_.threads()));
@@ -66,10 +83,6 @@ LogicalResult FunctionLowering::checkShared() {
 }
 
 void FunctionLowering::bindParameters() {
-  e.threadId = e.b.create<NVVM::ThreadIdXOp>(e.b.getI32Type());
-  auto memory = LLVM::LLVMPointerType::get(kernel.getContext(), 3);
-  Value base = e.b.create<LLVM::AddressOfOp>(memory, "shared_memory");
-  sharedBase = e.b.create<LLVM::PtrToIntOp>(e.b.getI32Type(), base);
   unsigned next = 0;
   auto word = [&] { return e.num(lowered.getArgument(next++)); };
   for (BlockArgument argument : kernel.getArguments()) {
@@ -92,7 +105,7 @@ Num FunctionLowering::threadPosition(const AxisMap &map) {
   Value &known = threadPositions[&map];
   if (known) return e.num(known);
   OpBuilder::InsertionGuard guard(e.b);
-  e.b.setInsertionPointAfterValue(sharedBase);
+  e.b.setInsertionPointAfterValue(teamEntry);
   Num position = e.i32(0);
   for (size_t i = 0; i < map.bits.size();) { // bits in a row that move by powers of two are one field
     size_t end = i + 1;
@@ -124,9 +137,13 @@ void FunctionLowering::barrier() {
 
 // ---- control ----
 
-LogicalResult FunctionLowering::lowerBlock(Block &block) {
-  for (Operation &op : block.without_terminator()) {
-    if (isElementwise(&op)) continue;
+LogicalResult FunctionLowering::lowerOps(Block::iterator begin, Block::iterator end) {
+  for (Operation &op : llvm::make_range(begin, end)) {
+    if (isElementwise(&op) || once.contains(&op)) continue;
+    if (auto product = dyn_cast<tile::ContractOp>(op); product && role) {
+      flush();
+      return role->lowerFrom(product);
+    }
     if (isa<tile::ReduceOp>(op) || isStore(&op))
       pending.push_back(&op);
     else if (isLoad(&op))
@@ -160,6 +177,10 @@ LogicalResult FunctionLowering::lowerScalar(Operation &op) {
   } else if (auto id = dyn_cast<tile::ProgramIdOp>(op)) {
     Type i32 = e.b.getI32Type();
     Value number;
+    if (!programIds.empty()) {
+      scalars.map(id.getResult(), e.toIndex(programIds[id.getAxis()]));
+      return success();
+    }
     if (id.getAxis() == 0) number = e.b.create<NVVM::BlockIdXOp>(i32);
     if (id.getAxis() == 1) number = e.b.create<NVVM::BlockIdYOp>(i32);
     if (id.getAxis() == 2) number = e.b.create<NVVM::BlockIdZOp>(i32);
@@ -172,18 +193,78 @@ LogicalResult FunctionLowering::lowerScalar(Operation &op) {
   return success();
 }
 
-/// What is evaluated inside a region is not known behind it.
-LogicalResult FunctionLowering::lowerRegion(Region &from, Block *to, llvm::function_ref<void()> atEnd) {
-  if (from.empty()) return success();
+LogicalResult FunctionLowering::within(Block *block, llvm::function_ref<LogicalResult()> body) {
   auto known = registers;
   auto outside = accesses;
   OpBuilder::InsertionGuard guard(e.b);
-  e.b.setInsertionPointToStart(to);
-  LogicalResult result = lowerBlock(from.front());
-  flush();
-  atEnd();
+  e.b.setInsertionPointToStart(block);
+  LogicalResult result = body();
   registers = std::move(known);
   accesses.append(outside);
+  return result;
+}
+
+LogicalResult FunctionLowering::lowerRegion(Region &from, Block *to, llvm::function_ref<void()> atEnd) {
+  if (from.empty()) return success();
+  return within(to, [&] {
+    Block &block = from.front();
+    LogicalResult result = lowerOps(block.begin(), block.without_terminator().end());
+    flush();
+    atEnd();
+    return result;
+  });
+}
+
+LogicalResult FunctionLowering::lowerAfter(Operation *op) {
+  LogicalResult result = lowerOps(std::next(op->getIterator()), op->getBlock()->without_terminator().end());
+  flush();
+  return result;
+}
+
+// ---- teams ----
+
+void FunctionLowering::enter(func::FuncOp function, const Team &team) {
+  lowered = function;
+  e.threadId = team.thread.value;
+  e.teamBarrier = team.barrier;
+  e.teamThreads = layouts_.threads();
+  sharedBase = team.sharedMemory.value;
+  bindParameters();
+  teamEntry = e.i32(0).value;
+}
+
+LogicalResult FunctionLowering::lowerInvariant() {
+  auto isInvariant = [&](Operation *op) {
+    WalkResult varies = op->walk([&](Operation *inner) {
+      bool reads = isLoad(inner) && writtenRoots.contains(rootOf(viewOf(inner)).getAsOpaquePointer());
+      bool isProgram =
+          isa<tile::ProgramIdOp, tile::ContractOp, tile::DotOp>(inner) || isStore(inner) || reads;
+      bool fromOutside = llvm::any_of(inner->getOperands(), [&](Value operand) {
+        Operation *source = operand.getDefiningOp();
+        return source && !op->isAncestor(source) && !once.contains(source);
+      });
+      return isProgram || fromOutside ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    return !varies.wasInterrupted() && !isa<scf::IfOp>(op);
+  };
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    if (!isInvariant(&op)) continue;
+    if (failed(lowerOps(op.getIterator(), std::next(op.getIterator())))) return failure();
+    once.insert(&op);
+  }
+  flush();
+  for (Operation *op : once) // what is put off would be repeated for each program
+    for (Value result : op->getResults())
+      if (isTile(result) && layouts_.of(result).registers() == 1) evaluateAll(result);
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerProgram(ArrayRef<Num> ids, WarpRole &warpRole) {
+  role = &warpRole;
+  programIds.assign(ids.begin(), ids.end());
+  Block &body = kernel.getBody().front();
+  LogicalResult result = lowerOps(body.begin(), body.without_terminator().end());
+  flush();
   return result;
 }
 

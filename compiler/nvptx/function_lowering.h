@@ -27,6 +27,31 @@ bool isStore(mlir::Operation *op);
 /// The view that a load or store touches.
 Value viewOf(mlir::Operation *access);
 
+class FunctionLowering;
+
+/// Warps that do only a part of what a product takes: those that load its operands, or those that multiply.
+class WarpRole {
+public:
+  virtual ~WarpRole() = default;
+  /// Lowers a product and, as far as it is this role's, what follows it in its block.
+  virtual mlir::LogicalResult lowerFrom(tile::ContractOp op) = 0;
+};
+
+/// Threads that run programs together: a whole CTA, or some of its warps.
+struct Team {
+  Num thread;       ///< this thread's number among them, i32
+  Num sharedMemory; ///< address (i32) of the shared memory that they exchange values in
+  Value barrier;    ///< number (i32) of the barrier that they meet at; null: all threads of the CTA are meant
+};
+
+Num addressOfSharedMemory(Emitter &e); ///< i32
+/// The view that a narrowed one is a part of.
+Value rootOf(Value view);
+
+/// The function that a kernel becomes, without a body. Each view is passed as its address and sizes.
+mlir::func::FuncOp declareLowered(mlir::func::FuncOp kernel, mlir::OpBuilder &builder,
+                                  llvm::ArrayRef<Type> furtherParameters = {});
+
 /// Rewrites one kernel as the program of one thread of a CTA.
 ///
 /// A tile is a list of registers, row after row (see Layouts). Element-wise ops are evaluated on demand, a
@@ -35,11 +60,29 @@ Value viewOf(mlir::Operation *access);
 /// that the kernel does not write, on demand in kernels whose registers are full of accumulators.
 class FunctionLowering {
 public:
-  FunctionLowering(mlir::func::FuncOp kernel, const LoweringOptions &options);
+  FunctionLowering(mlir::func::FuncOp kernel, const LoweringOptions &options, Emitter &emitter);
+  /// One CTA runs one program.
   mlir::LogicalResult run();
+
+  // ---- where a CTA's warps have roles, instead of `run` ----
+
+  /// Code for a team begins where the builder is.
+  void enter(mlir::func::FuncOp lowered, const Team &team);
+  /// Ops of the kernel that are the same for every program.
+  mlir::LogicalResult lowerInvariant();
+  /// The other ops, for the program with these numbers along the grid's axes (i64).
+  mlir::LogicalResult lowerProgram(llvm::ArrayRef<Num> programIds, WarpRole &role);
+  /// The ops of a block that stand behind `op`.
+  mlir::LogicalResult lowerAfter(mlir::Operation *op);
+  /// Lowers what `body` does into a block; what is evaluated there is not known behind it.
+  mlir::LogicalResult within(mlir::Block *block, llvm::function_ref<mlir::LogicalResult()> body);
+  void setRegisters(Value tile, SmallVector<Value> values) { registers[tile] = std::move(values); }
+  int64_t exchangeBytes() const { return sharedBytes; }
+  void flush();
 
   // ---- for the parts in other files ----
 
+  mlir::func::FuncOp function() const { return kernel; }
   Emitter &emitter() { return e; }
   const Layouts &layouts() const { return layouts_; }
   const LoweringOptions &options() const { return options_; }
@@ -58,7 +101,7 @@ public:
 private:
   void bindParameters();
   mlir::LogicalResult checkShared();
-  mlir::LogicalResult lowerBlock(mlir::Block &block);
+  mlir::LogicalResult lowerOps(mlir::Block::iterator begin, mlir::Block::iterator end);
   mlir::LogicalResult lowerOp(mlir::Operation &op);
   mlir::LogicalResult lowerScalar(mlir::Operation &op);
   mlir::LogicalResult lowerFor(mlir::scf::ForOp loop);
@@ -73,12 +116,10 @@ private:
   Value evaluateNew(Value tile, int64_t row, int64_t column);
   Value cloneOnElements(mlir::Operation *op, int64_t row, int64_t column);
   SmallVector<Value> &registersOf(Value tile);
-  void setRegisters(Value tile, SmallVector<Value> values) { registers[tile] = std::move(values); }
   void loadRows(mlir::Operation *load, int64_t firstRow, int64_t rows);
 
   // ---- sinks ----
 
-  void flush();
   bool isDeferred(mlir::Operation *reduce) const;
   bool dependsOnPending(Value value) const;
   SmallVector<mlir::Operation *> nextGroup();
@@ -93,10 +134,12 @@ private:
   bool iterationsConflict(mlir::scf::ForOp loop) const;
 
   mlir::func::FuncOp kernel, lowered;
+  WarpRole *role = nullptr;
+  SmallVector<Num> programIds;                   ///< where they are not the CTA's
+  llvm::SmallPtrSet<mlir::Operation *, 16> once; ///< what lowerInvariant lowered
   const LoweringOptions &options_;
   Layouts layouts_;
-  mlir::OpBuilder builder;
-  Emitter e;
+  Emitter &e;
   mlir::DenseMap<Value, MemoryView> views;
   mlir::DenseMap<Value, SmallVector<Value>> registers; ///< null where not evaluated yet
   mlir::IRMapping scalars;
@@ -107,6 +150,7 @@ private:
   bool hasProducts = false;
   mlir::DenseMap<const layout::AxisMap *, Value> threadPositions;
   Value sharedBase;
+  Value teamEntry; ///< behind it stands what only depends on the thread
   int64_t sharedBytes = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "compiler/nvptx/function_lowering.h"
 #include "compiler/nvptx/passes.h"
+#include "compiler/nvptx/specialize_warps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -13,12 +14,13 @@ namespace tilewright::nvptx {
 
 using namespace mlir;
 
-/// Dynamic shared memory: its size is the launch's.
+/// Dynamic shared memory: its size is the launch's. Stages that are swizzled by 128 bytes begin at multiples
+/// of 1024.
 static void declareSharedMemory(ModuleOp module) {
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   auto type = LLVM::LLVMArrayType::get(builder.getI8Type(), 0);
   builder.create<LLVM::GlobalOp>(module.getLoc(), type, /*isConstant=*/false, LLVM::Linkage::External,
-                                 "shared_memory", Attribute(), /*alignment=*/128, /*addrSpace=*/3);
+                                 "shared_memory", Attribute(), /*alignment=*/1024, /*addrSpace=*/3);
 }
 
 namespace {
@@ -33,12 +35,22 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
     options.stages = stages;
     options.step = step;
     options.sharedLimit = sharedLimit;
+    options.hopper = hopper;
+    options.roles = static_cast<WarpRoles>(static_cast<int64_t>(roles));
+    options.rasterRows = rasterRows;
     declareSharedMemory(getOperation());
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (!kernel->hasAttr(tile::kKernelAttr)) continue;
-      if (failed(checkTiles(kernel)) || failed(FunctionLowering(kernel, options).run()))
-        return signalPassFailure();
+      if (failed(checkTiles(kernel)) || failed(lower(kernel, options))) return signalPassFailure();
     }
+  }
+
+  static LogicalResult lower(func::FuncOp kernel, const LoweringOptions &options) {
+    if (std::optional<WarpPlan> plan = planWarps(kernel, options))
+      return lowerSpecialized(kernel, options, *plan);
+    OpBuilder builder(kernel);
+    Emitter emitter(kernel.getLoc(), builder);
+    return FunctionLowering(kernel, options, emitter).run();
   }
 
   static LogicalResult checkTiles(func::FuncOp kernel) {

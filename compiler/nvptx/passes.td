@@ -30,6 +30,9 @@ def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
     Option<"tf32", "tf32", "bool", "false", "products of fp32 operands may round them to TF32">,
     Option<"stages", "stages", "int64_t", "0", "of the copies that feed a product; 0: chosen">,
     Option<"step", "step", "int64_t", "0", "32 or 64 elements of the contracted axis in a stage; 0: chosen">,
+    Option<"hopper", "hopper", "bool", "false", "for sm_90a, and matrices whose rows are aligned to 16 bytes">,
+    Option<"roles", "roles", "int64_t", "0", "0: chosen, 1: warps alike, 2: cooperative, 3: pingPong">,
+    Option<"rasterRows", "raster-rows", "int64_t", "0", "rows of programs that a persistent grid walks column by column">,
     Option<"sharedLimit", "shared-limit", "int64_t", "101376", "bytes of shared memory that a CTA can have">,
   ];
   let dependentDialects = [

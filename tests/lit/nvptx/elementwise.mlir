@@ -1,6 +1,6 @@
 // RUN: tile-opt %s --lower-to-threads --canonicalize --cse | FileCheck %s
 
-// CHECK: llvm.mlir.global external @shared_memory() {addr_space = 3 : i32, alignment = 128 : i64} : !llvm.array<0 x i8>
+// CHECK: llvm.mlir.global external @shared_memory() {addr_space = 3 : i32, alignment = 1024 : i64} : !llvm.array<0 x i8>
 
 // A vector is its address and its size; 128 columns are four for each of 32 threads.
 // CHECK-LABEL: func.func @twice(

@@ -1,0 +1,164 @@
+#include "compiler/nvptx/specialize_warps.h"
+
+#include "compiler/nvptx/program_order.h"
+#include "compiler/nvptx/warp_roles.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+namespace tilewright::nvptx {
+
+using namespace mlir;
+
+namespace {
+
+constexpr int64_t kGroupThreads = 128, kConsumerThreads = 256, kThreads = 384;
+constexpr int64_t kExchangeAlignment = 128;
+// Of 64 K registers: 232 × 256 + 40 × 128.
+constexpr int64_t kConsumerRegisters = 232, kProducerRegisters = 40;
+constexpr int64_t kDefaultRasterRows = 8;
+
+/// Two parameters of 128 bytes, which stay where the launch puts them.
+func::FuncOp declareWithMaps(func::FuncOp kernel, OpBuilder &b) {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  func::FuncOp lowered = declareLowered(kernel, b, {pointer, pointer});
+  const unsigned count = lowered.getNumArguments();
+  auto bytes = LLVM::LLVMArrayType::get(b.getI8Type(), 128);
+  for (unsigned i = count - 2; i < count; ++i) {
+    lowered.setArgAttr(i, LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(bytes));
+    lowered.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(), b.getI64IntegerAttr(64));
+  }
+  return lowered;
+}
+
+/// What the runtime must know: the maps' parameters and boxes, and how to launch.
+void describe(func::FuncOp lowered, tile::ContractOp product, const WarpPlan &plan, int64_t sharedBytes) {
+  OpBuilder b(lowered.getContext());
+  auto map = [&](Value view, bool depthIsMinor, int64_t positions) -> Attribute {
+    StagedOperand operand{positions, depthIsMinor, {}, {}};
+    int64_t parameter = cast<BlockArgument>(rootOf(view)).getArgNumber();
+    return b.getDenseI64ArrayAttr({parameter, operand.boxRows(), kStageDepth});
+  };
+  lowered->setAttr("tensor_maps",
+                   b.getArrayAttr({map(product.getA(), product.getAAxis() == 1, plan.rows),
+                                   map(product.getB(), product.getBAxis() == 1, plan.columns)}));
+  lowered->setAttr("persistent", b.getUnitAttr());
+  lowered->setAttr("threads", b.getI64IntegerAttr(kThreads));
+  lowered->setAttr("shared_bytes", b.getI64IntegerAttr(sharedBytes));
+}
+
+void setRegisterLimit(Emitter &e, const char *direction, int64_t registers) {
+  e.ptx({}, std::string("setmaxnreg.") + direction + ".sync.aligned.u32 " + std::to_string(registers) + ";",
+        "", {}, true);
+}
+
+/// Lowers one kernel to a CTA whose warps differ.
+class WarpSpecialization {
+public:
+  WarpSpecialization(func::FuncOp kernel, const LoweringOptions &options, const WarpPlan &plan)
+      : kernel(kernel), options(options), plan(plan), builder(kernel), e(kernel.getLoc(), builder),
+        lowered(declareWithMaps(kernel, builder)) {
+    e.b.setInsertionPointToStart(&lowered.getBody().front());
+  }
+
+  LogicalResult run() {
+    Num thread = e.num(e.b.create<NVVM::ThreadIdXOp>(e.b.getI32Type()));
+    // The same in all threads of a warp, as ptxas can see from where it comes.
+    Num warp = e.num(e.intrinsic(e.b.getI32Type(), "llvm.nvvm.shfl.sync.idx.i32",
+                                 {e.i32(-1).value, (thread / 32).value, e.i32(0).value, e.i32(31).value}));
+    Num base = addressOfSharedMemory(e), group = warp / 4;
+    const int64_t stageBytes = (plan.rows + plan.columns) * kStageDepth * 2;
+    const unsigned arguments = lowered.getNumArguments();
+    ProductFrame frame{plan, StageRing(e, base, plan.stages, stageBytes), lowered.getArgument(arguments - 2),
+                       lowered.getArgument(arguments - 1)};
+    auto first = e.b.create<scf::IfOp>(thread == 0, /*withElseRegion=*/false);
+    e.inside(first.thenBlock(), [&] {
+      frame.ring.initBarriers(plan.teamThreads() / kGroupThreads);
+      fenceBarrierInit(e);
+    });
+    e.barrier();
+
+    const int64_t exchange = llvm::alignTo(StageRing::bytes(plan.stages, stageBytes), kExchangeAlignment);
+    auto roles = e.b.create<scf::IfOp>(group < 2, /*withElseRegion=*/true);
+    e.b.create<func::ReturnOp>();
+    e.b.setInsertionPointToStart(roles.thenBlock());
+    if (failed(consume(frame, thread, group, base + exchange))) return failure();
+    e.b.setInsertionPointToStart(roles.elseBlock());
+    if (failed(produce(frame, thread, warp))) return failure();
+    describe(lowered, productOf(kernel), plan, exchange + kExchangeBytes);
+    kernel.erase();
+    return success();
+  }
+
+private:
+  static tile::ContractOp productOf(func::FuncOp kernel) {
+    tile::ContractOp product;
+    kernel.walk([&](tile::ContractOp op) { product = op; });
+    return product;
+  }
+
+  LogicalResult consume(const ProductFrame &frame, Num thread, Num group, Num exchange) {
+    setRegisterLimit(e, "inc", kConsumerRegisters);
+    LoweringOptions team = options;
+    team.warps = static_cast<int>(plan.teamThreads() / 32);
+    team.warpgroups = true;
+    FunctionLowering lowering(kernel, team, e);
+    const bool isWhole = plan.roles == WarpRoles::cooperative;
+    const int64_t bytes = kExchangeBytes * plan.teamThreads() / kConsumerThreads;
+    Num number = isWhole ? e.i32(0) : group;
+    lowering.enter(
+        lowered, {isWhole ? thread : thread % kGroupThreads, exchange + number * bytes, (number + 1).value});
+    Consumer role(lowering, frame, group);
+    if (failed(forEachProgram(lowering, role))) return failure();
+    if (lowering.exchangeBytes() <= bytes) return success();
+    return kernel.emitError("exchanges ") << lowering.exchangeBytes() << " bytes between threads, more than "
+                                          << bytes << ": use smaller blocks or warps that are alike";
+  }
+
+  /// Of the producer's warpgroup only the first warp does anything; the register file is given out by whole
+  /// warpgroups.
+  LogicalResult produce(const ProductFrame &frame, Num thread, Num warp) {
+    setRegisterLimit(e, "dec", kProducerRegisters);
+    auto single = e.b.create<scf::IfOp>(warp == kConsumerThreads / 32, /*withElseRegion=*/false);
+    e.b.setInsertionPointToStart(single.thenBlock());
+    auto slice = cast<func::FuncOp>(OpBuilder(kernel).clone(*kernel));
+    keepProductOnly(slice);
+    LoweringOptions team = options;
+    team.warps = 1;
+    FunctionLowering lowering(slice, team, e);
+    lowering.enter(lowered, {thread - kConsumerThreads, e.i32(0), e.i32(0).value});
+    Producer role(lowering, frame);
+    LogicalResult result = forEachProgram(lowering, role);
+    if (lowering.exchangeBytes())
+      result = kernel.emitError("decides by an exchange between warps what it loads");
+    slice.erase();
+    return result;
+  }
+
+  /// for number = this CTA's; number < count; number += CTAs
+  LogicalResult forEachProgram(FunctionLowering &lowering, WarpRole &role) {
+    if (failed(lowering.lowerInvariant())) return failure();
+    ProgramOrder order(lowering, options.rasterRows ? options.rasterRows : kDefaultRasterRows);
+    auto index = [&](Value number) { return e.toIndex(e.wide(e.num(number))); };
+    Type i32 = e.b.getI32Type();
+    auto loop = e.b.create<scf::ForOp>(index(e.b.create<NVVM::BlockIdXOp>(i32)), index(order.count().value),
+                                       index(e.b.create<NVVM::GridDimXOp>(i32)));
+    return lowering.within(loop.getBody(), [&] {
+      return lowering.lowerProgram(order.programAt(e.narrow(e.fromIndex(loop.getInductionVar()))), role);
+    });
+  }
+
+  func::FuncOp kernel;
+  const LoweringOptions &options;
+  const WarpPlan &plan;
+  OpBuilder builder;
+  Emitter e;
+  func::FuncOp lowered;
+};
+
+} // namespace
+
+LogicalResult lowerSpecialized(func::FuncOp kernel, const LoweringOptions &options, const WarpPlan &plan) {
+  return WarpSpecialization(kernel, options, plan).run();
+}
+
+} // namespace tilewright::nvptx

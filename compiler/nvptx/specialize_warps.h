@@ -1,0 +1,29 @@
+#pragma once
+
+#include "compiler/nvptx/function_lowering.h"
+
+namespace tilewright::nvptx {
+
+/// What the warps of a CTA do for a kernel with one product on sm_90a: one *producer* warp has the copy
+/// engine fill a ring of stages, two *consumer* warpgroups multiply from there and run the rest of the
+/// kernel.
+///
+///     cooperative   both consumers share each program: 64 rows each in turn
+///     pingPong      each has programs of its own, and multiplies while the other runs its epilogue
+///
+/// The grid is persistent: each CTA takes programs in turn, and the producer runs ahead.
+struct WarpPlan {
+  WarpRoles roles;
+  int64_t stages;
+  int64_t rows, columns; ///< of a program's product
+  int64_t teamThreads() const { return roles == WarpRoles::cooperative ? 256 : 128; }
+};
+
+/// None where the kernel or its product is not of that form; the portable lowering serves those.
+std::optional<WarpPlan> planWarps(mlir::func::FuncOp kernel, const LoweringOptions &options);
+
+/// Replaces the kernel by the program of one thread.
+mlir::LogicalResult lowerSpecialized(mlir::func::FuncOp kernel, const LoweringOptions &options,
+                                     const WarpPlan &plan);
+
+} // namespace tilewright::nvptx

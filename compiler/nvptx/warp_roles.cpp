@@ -1,0 +1,216 @@
+#include "compiler/nvptx/warp_roles.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tilewright::nvptx {
+
+using namespace mlir;
+
+namespace {
+
+// Barriers of the CTA, by number: 0 is of all threads, 1 and 2 of the consumers' teams.
+constexpr int64_t kTurnBarrier = 3; ///< and 4: the turn of each warpgroup, pingPong
+
+StagedOperand leftOf(FunctionLowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
+  return {frame.plan.rows, op.getAAxis() == 1, lowering.scalar(op.getAOffset()), frame.leftMap};
+}
+StagedOperand rightOf(FunctionLowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
+  return {frame.plan.columns, op.getBAxis() == 1, lowering.scalar(op.getBOffset()), frame.rightMap};
+}
+
+/// Length of the contracted axis, i64; whichever operand has more of it, the rest would meet zeros.
+Num depthOf(FunctionLowering &lowering, tile::ContractOp op) {
+  Num left = lowering.view(op.getA()).sizes[op.getAAxis()];
+  Num right = lowering.view(op.getB()).sizes[op.getBAxis()];
+  return maximum(minimum(left, right), lowering.emitter().i64(0));
+}
+
+Num stepsOf(Emitter &e, Num depth) { return e.narrow((depth + (kStageDepth - 1)) / kStageDepth); }
+
+/// for step in [0, steps): a loop that carries values and the steps' place in the ring.
+scf::ForOp loopOverSteps(Emitter &e, const StageRing &ring, Num begin, Num steps, SmallVector<Value> carried,
+                         llvm::function_ref<SmallVector<Value>(Num, StageRing::Place, ValueRange)> body) {
+  StageRing::Place first = ring.placeOf(begin);
+  const size_t count = carried.size();
+  carried.append({first.stage.value, first.parity.value});
+  auto index = [&](Num number) { return e.toIndex(e.wide(number)); };
+  auto loop = e.b.create<scf::ForOp>(index(e.i32(0)), index(steps), index(e.i32(1)), carried);
+  e.inside(loop.getBody(), [&] {
+    ValueRange values = loop.getRegionIterArgs();
+    StageRing::Place place{e.num(values[count]), e.num(values[count + 1])};
+    SmallVector<Value> next =
+        body(e.narrow(e.fromIndex(loop.getInductionVar())), place, values.take_front(count));
+    StageRing::Place after = ring.after(place);
+    next.append({after.stage.value, after.parity.value});
+    e.b.create<scf::YieldOp>(next);
+  });
+  return loop;
+}
+
+} // namespace
+
+// ---- producer ----
+
+void keepProductOnly(func::FuncOp kernel) {
+  SmallVector<Operation *> stores;
+  kernel.walk([&](Operation *op) {
+    if (isStore(op)) stores.push_back(op);
+  });
+  for (Operation *op : stores)
+    op->erase();
+  auto isDead = [&](Operation *op) {
+    if (op == kernel || op->hasTrait<OpTrait::IsTerminator>() || !op->use_empty()) return false;
+    return !op->walk([](tile::ContractOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  };
+  for (Operation *dead = kernel; dead;) {
+    dead = nullptr;
+    kernel.walk([&](Operation *op) {
+      if (!isDead(op)) return WalkResult::advance();
+      dead = op;
+      return WalkResult::interrupt();
+    });
+    if (dead) dead->erase();
+  }
+}
+
+bool isProducible(func::FuncOp kernel, tile::ContractOp product) {
+  auto slice = cast<func::FuncOp>(kernel->clone());
+  keepProductOnly(slice);
+  bool reads = false;
+  slice.walk([&](Operation *op) {
+    auto root = isLoad(op) ? dyn_cast<BlockArgument>(rootOf(viewOf(op))) : BlockArgument();
+    reads |= root && slice.getArgAttr(root.getArgNumber(), tile::kWrittenAttr);
+  });
+  slice->erase();
+  return !reads;
+}
+
+Producer::Producer(FunctionLowering &lowering, const ProductFrame &frame)
+    : lowering(lowering), e(lowering.emitter()), frame(frame), steps(e, 0) {}
+
+LogicalResult Producer::lowerFrom(tile::ContractOp op) {
+  const StageRing &ring = frame.ring;
+  StagedOperand left = leftOf(lowering, op, frame), right = rightOf(lowering, op, frame);
+  Num count = stepsOf(e, depthOf(lowering, op)), begin = steps.get();
+  auto single = e.b.create<scf::IfOp>(e.thread() == 0, /*withElseRegion=*/false);
+  e.inside(single.thenBlock(), [&] {
+    loopOverSteps(e, ring, begin, count, {}, [&](Num step, StageRing::Place place, ValueRange) {
+      Num k = e.wide(step) * kStageDepth, data = ring.data(place), full = ring.full(place);
+      ring.waitUntilEmpty(place);
+      arriveExpecting(e, full, left.bytes() + right.bytes());
+      left.copy(e, data, k, full);
+      right.copy(e, data + left.bytes(), k, full);
+      return SmallVector<Value>();
+    });
+  });
+  steps.set(begin + count);
+  return success();
+}
+
+// ---- consumers ----
+
+Consumer::Consumer(FunctionLowering &lowering, const ProductFrame &frame, Num group)
+    : lowering(lowering), e(lowering.emitter()), frame(frame), group(group), steps(e, 0), programs(e, 0) {
+  if (frame.plan.roles != WarpRoles::pingPong) return;
+  auto second = e.b.create<scf::IfOp>(group == 1, /*withElseRegion=*/false);
+  e.inside(second.thenBlock(), [&] { passTurn(); });
+}
+
+/// The ring's parities tell a step from the one a round later only: so a warpgroup may look for its steps
+/// once the other has seen all of its own.
+void Consumer::takeTurn() {
+  e.ptx({}, "bar.sync $0, 256;", "r,~{memory}", {(group + kTurnBarrier).value}, true);
+}
+void Consumer::passTurn() {
+  e.ptx({}, "bar.arrive $0, 256;", "r,~{memory}", {(e.i32(kTurnBarrier + 1) - group).value}, true);
+}
+
+LogicalResult Consumer::lowerFrom(tile::ContractOp op) {
+  Num depth = depthOf(lowering, op), begin = steps.get(), program = programs.get();
+  steps.set(begin + stepsOf(e, depth));
+  programs.set(program + 1);
+  if (frame.plan.roles == WarpRoles::cooperative) {
+    multiply(op, begin, depth);
+    return lowering.lowerAfter(op);
+  }
+  auto mine = e.b.create<scf::IfOp>(((program + group) & 1) == 0, /*withElseRegion=*/false);
+  return lowering.within(mine.thenBlock(), [&] {
+    takeTurn();
+    multiply(op, begin, depth);
+    return lowering.lowerAfter(op);
+  });
+}
+
+void Consumer::multiply(tile::ContractOp op, Num begin, Num depth) {
+  TileLayout layout = lowering.layouts().ofProduct(op);
+  const int64_t columns = layout.columns->registers(), blocks = layout.rows->registers() / 2;
+  Accumulators sums(blocks, SmallVector<Value>(2 * columns, e.f32(0)));
+  sums = addSteps(op, begin, depth, std::move(sums));
+  SmallVector<Value> registers;
+  for (int64_t row = 0; row < 2 * blocks; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      registers.push_back(sums[row / 2][column / 2 * 4 + row % 2 * 2 + column % 2]);
+  lowering.setRegisters(op.getResult(), std::move(registers));
+}
+
+/// While a step is multiplied, the one before is known to be over, and its stage is handed back.
+Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, Num depth, Accumulators sums) {
+  const StageRing &ring = frame.ring;
+  StagedOperand left = leftOf(lowering, op, frame), right = rightOf(lowering, op, frame);
+  Type element = lowering.view(op.getA()).element;
+  const bool shared = frame.plan.roles == WarpRoles::cooperative;
+  const bool narrowed =
+      op.getA().getDefiningOp<tile::NarrowOp>() || op.getB().getDefiningOp<tile::NarrowOp>();
+  const size_t block = sums[0].size();
+  Value speaks = (e.thread() % 128) == 0;
+  Num count = stepsOf(e, depth), rows = shared ? group * 64 : e.i32(0);
+
+  SmallVector<Value> carried;
+  for (auto &values : sums)
+    carried.append(values);
+  auto handBack = [&](StageRing::Place place, Value condition) {
+    auto branch = e.b.create<scf::IfOp>(condition, /*withElseRegion=*/false);
+    e.inside(branch.thenBlock(), [&] { arrive(e, ring.empty(place)); });
+  };
+  auto unflatten = [&](ValueRange values) {
+    for (size_t i = 0; i < sums.size(); ++i)
+      sums[i].assign(values.begin() + i * block, values.begin() + (i + 1) * block);
+  };
+  auto loop =
+      loopOverSteps(e, ring, begin, count, carried, [&](Num step, StageRing::Place place, ValueRange values) {
+        unflatten(values);
+        Num data = ring.data(place);
+        ring.waitUntilFull(place);
+        if (narrowed) clearTail(left, right, data, depth - e.wide(step) * kStageDepth);
+        fenceProducts(e);
+        // A warpgroup's first rows are 64 lines, or a panel, further.
+        addStage(e, left, right, element, data + rows * 128, data + left.bytes(), 0, shared ? 128 : 64, sums);
+        commitProducts(e);
+        waitForProducts(e, 1);
+        handBack(ring.before(place), e.both(speaks, e.i32(0) < step));
+        SmallVector<Value> next;
+        for (auto &values : sums)
+          next.append(values);
+        return next;
+      });
+  unflatten(ValueRange(loop.getResults()).take_front(carried.size()));
+  if (!shared) passTurn();
+  waitForProducts(e, sums);
+  StageRing::Place end{e.num(loop.getResults()[carried.size()]),
+                       e.num(loop.getResults()[carried.size() + 1])};
+  handBack(ring.before(end), e.both(speaks, e.i32(0) < count));
+  return sums;
+}
+
+/// Lines behind the end of a narrowed axis hold what lies there in memory.
+void Consumer::clearTail(const StagedOperand &left, const StagedOperand &right, Num data, Num live) {
+  auto tail = e.b.create<scf::IfOp>(live < kStageDepth, /*withElseRegion=*/false);
+  e.inside(tail.thenBlock(), [&] {
+    for (auto [operand, at] : {std::pair{&left, data}, std::pair{&right, data + left.bytes()}})
+      if (!operand->depthIsMinor) operand->clearDepth(e, at, e.narrow(live));
+    fenceAsyncProxy(e);
+    e.barrier();
+  });
+}
+
+} // namespace tilewright::nvptx

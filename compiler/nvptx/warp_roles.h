@@ -1,0 +1,57 @@
+#pragma once
+
+#include "compiler/nvptx/specialize_warps.h"
+#include "compiler/nvptx/wgmma_product.h"
+
+namespace tilewright::nvptx {
+
+/// Shared memory of the consumers for all but products.
+constexpr int64_t kExchangeBytes = 32 << 10;
+
+/// What both roles know of a kernel's product.
+struct ProductFrame {
+  const WarpPlan &plan;
+  StageRing ring;
+  Value leftMap, rightMap; ///< pointers to the operands' tensor maps
+};
+
+/// Removes all of a kernel but its product and what that depends on.
+void keepProductOnly(mlir::func::FuncOp kernel);
+/// Whether what is then left reads nothing that the kernel writes.
+bool isProducible(mlir::func::FuncOp kernel, tile::ContractOp product);
+
+/// Has the copy engine fill the ring; a single warp.
+class Producer : public WarpRole {
+public:
+  Producer(FunctionLowering &lowering, const ProductFrame &frame);
+  mlir::LogicalResult lowerFrom(tile::ContractOp op) override;
+
+private:
+  FunctionLowering &lowering;
+  Emitter &e;
+  const ProductFrame &frame;
+  Variable steps; ///< so far
+};
+
+/// Multiplies from the ring and does the rest of the kernel.
+class Consumer : public WarpRole {
+public:
+  /// `group` (i32): which of the two warpgroups.
+  Consumer(FunctionLowering &lowering, const ProductFrame &frame, Num group);
+  mlir::LogicalResult lowerFrom(tile::ContractOp op) override;
+
+private:
+  void multiply(tile::ContractOp op, Num begin, Num depth);
+  Accumulators addSteps(tile::ContractOp op, Num begin, Num depth, Accumulators sums);
+  void clearTail(const StagedOperand &left, const StagedOperand &right, Num data, Num live);
+  void takeTurn();
+  void passTurn();
+
+  FunctionLowering &lowering;
+  Emitter &e;
+  const ProductFrame &frame;
+  Num group;
+  Variable steps, programs; ///< so far
+};
+
+} // namespace tilewright::nvptx

@@ -1,0 +1,106 @@
+// Copies by the tensor memory accelerator and products by wgmma, both on 128-byte swizzled shared memory.
+
+#include "compiler/nvptx/wgmma_product.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace tilewright::nvptx {
+
+using namespace mlir;
+
+namespace {
+
+constexpr int64_t kLine = 128, kPanelBytes = 64 * kLine,
+                  kGroupBytes = 8 * kLine; // a panel of 64 lines, 8 lines
+
+/// "f,f,…" or "0,1,…"
+std::string list(int64_t count, llvm::function_ref<std::string(int64_t)> item) {
+  std::string text;
+  for (int64_t i = 0; i < count; ++i)
+    text += (i ? "," : "") + item(i);
+  return text;
+}
+
+} // namespace
+
+void StagedOperand::copy(Emitter &e, Num stage, Num k, Num barrier) const {
+  const int64_t panels = depthIsMinor ? 1 : positions / 64;
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    Num along = e.narrow(offset) + panel * 64, deep = e.narrow(k);
+    Num column = depthIsMinor ? deep : along, row = depthIsMinor ? along : deep;
+    e.ptx({},
+          "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {$2, $3}], "
+          "[$4];",
+          "r,l,r,r,r,~{memory}",
+          {(stage + panel * kPanelBytes).value, map, column.value, row.value, barrier.value}, true);
+  }
+}
+
+void StagedOperand::clearDepth(Emitter &e, Num stage, Num live) const {
+  Num begin = live * kLine + e.thread() * 16;
+  const Value zero = e.i32(0).value;
+  for (int64_t panel = 0; panel < positions / 64; ++panel) {
+    auto loop = e.b.create<scf::ForOp>(e.toIndex(e.wide(begin)), e.toIndex(e.i64(kPanelBytes)),
+                                       e.toIndex(e.i64(e.teamThreads * 16)));
+    e.inside(loop.getBody(), [&] {
+      Num at = e.narrow(e.fromIndex(loop.getInductionVar()));
+      e.storeShared(stage + panel * kPanelBytes + at, 0, {zero, zero, zero, zero});
+    });
+  }
+}
+
+/// Fields: address / 16; distance / 16 of panels along the free axis (bit 16) and of groups of 8 lines (bit
+/// 32); the 128-byte swizzle (bit 62).
+Num StagedOperand::descriptor(Emitter &e, Num stage, int64_t firstPosition, int64_t firstDepth) const {
+  const int64_t panelStep = depthIsMinor ? 1 : kPanelBytes / 16; // means nothing where there is one panel
+  const int64_t fixed = panelStep << 16 | (kGroupBytes / 16) << 32 | int64_t(1) << 62;
+  const int64_t offset = firstPosition * kLine + firstDepth * (depthIsMinor ? 2 : kLine);
+  Value address = e.b.createOrFold<arith::ExtUIOp>(e.b.getI64Type(), ((stage + offset) >> 4).value);
+  return e.num(address) + fixed;
+}
+
+void addStage(Emitter &e, const StagedOperand &left, const StagedOperand &right, Type element, Num leftStage,
+              Num rightStage, int64_t firstRow, int64_t rowsBetween, Accumulators &sums) {
+  const int64_t count = sums[0].size();
+  const std::string type = element.isBF16() ? "bf16" : "f16";
+  const std::string registers = list(count, [](int64_t i) { return "$" + std::to_string(i); });
+  const std::string text = "{ .reg .pred adds; setp.eq.b32 adds, 0, 0;\n\twgmma.mma_async.sync.aligned.m64n" +
+                           std::to_string(right.positions) + "k16.f32." + type + "." + type + " {" +
+                           registers + "}, $" + std::to_string(2 * count) + ", $" +
+                           std::to_string(2 * count + 1) + ", adds, 1, 1, " +
+                           (left.depthIsMinor ? "0, " : "1, ") + (right.depthIsMinor ? "0; }" : "1; }");
+  const std::string constraints = list(count, [](int64_t) { return "=f"; }) + "," +
+                                  list(count, [](int64_t i) { return std::to_string(i); }) + ",l,l";
+  for (int64_t k = 0; k < kStageDepth; k += 16)
+    for (auto [block, values] : llvm::enumerate(sums)) {
+      SmallVector<Value> operands(values);
+      operands.push_back(left.descriptor(e, leftStage, firstRow + block * rowsBetween, k).value);
+      operands.push_back(right.descriptor(e, rightStage, 0, k).value);
+      values = e.ptx(SmallVector<Type>(count, e.b.getF32Type()), text, constraints, operands, true);
+    }
+}
+
+void fenceProducts(Emitter &e) { e.ptx({}, "wgmma.fence.sync.aligned;", "~{memory}", {}, true); }
+void commitProducts(Emitter &e) { e.ptx({}, "wgmma.commit_group.sync.aligned;", "~{memory}", {}, true); }
+void waitForProducts(Emitter &e, int64_t underWay) {
+  e.ptx({}, "wgmma.wait_group.sync.aligned " + std::to_string(underWay) + ";", "~{memory}", {}, true);
+}
+
+/// The numbers pass through the wait, lest a use of them move before it.
+void waitForProducts(Emitter &e, Accumulators &sums) {
+  SmallVector<Value> all;
+  for (auto &values : sums)
+    all.append(values);
+  const int64_t count = all.size();
+  const std::string constraints = list(count, [](int64_t) { return "=f"; }) + "," +
+                                  list(count, [](int64_t i) { return std::to_string(i); }) + ",~{memory}";
+  auto done = e.ptx(SmallVector<Type>(count, e.b.getF32Type()), "wgmma.wait_group.sync.aligned 0;",
+                    constraints, all, true);
+  size_t next = 0;
+  for (auto &values : sums)
+    for (Value &value : values)
+      value = done[next++];
+}
+
+} // namespace tilewright::nvptx

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "compiler/nvptx/stage_ring.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace tilewright::nvptx {
+
+/// Elements of the contracted axis in a stage: lines of 128 bytes, the widest that shared memory swizzles.
+constexpr int64_t kStageDepth = 64;
+
+/// One operand of a product of 16-bit numbers, as the copy engine leaves it in a stage and the tensor cores
+/// read it: lines of 64 elements (128 bytes), whose 16-byte chunks are permuted by the line's number mod 8.
+///
+///     contracted axis contiguous in memory (K-major)      a line a position
+///     free axis contiguous (MN-major)                     for each 64 positions a panel: a line a depth
+struct StagedOperand {
+  int64_t positions; ///< along the free axis; a multiple of 64 where that is the contiguous one
+  bool depthIsMinor;
+  Num offset; ///< i64: the first position
+  Value map;  ///< pointer to the tensor map
+
+  int64_t bytes() const { return positions * kStageDepth * 2; }
+  /// Rows of the boxes that the copy engine moves; all have 64 columns.
+  int64_t boxRows() const { return depthIsMinor ? positions : kStageDepth; }
+  /// Starts to copy depths [k, k + 64) (i64) to `stage`; `barrier` counts the bytes. By one thread.
+  void copy(Emitter &e, Num stage, Num k, Num barrier) const;
+  /// Clears the lines of a stage from depth `live` (i32) on; only of an MN-major operand. By a whole team.
+  void clearDepth(Emitter &e, Num stage, Num live) const;
+  /// What tells the tensor cores (i64) where 16 depths of 64 (or, on the right, all) positions lie.
+  Num descriptor(Emitter &e, Num stage, int64_t firstPosition, int64_t firstDepth) const;
+};
+
+/// Accumulators of a warpgroup's part of a product, a list for each 64 rows, in the instruction's order: for
+/// each 8 columns those of row g and then of row g + 8, two adjacent columns each, g = lane / 4.
+using Accumulators = SmallVector<SmallVector<Value>>;
+
+/// Adds one stage. The numbers are not to be touched before `waitForProducts`.
+void addStage(Emitter &e, const StagedOperand &left, const StagedOperand &right, Type element, Num leftStage,
+              Num rightStage, int64_t firstRow, int64_t rowsBetween, Accumulators &sums);
+void fenceProducts(Emitter &e);
+void commitProducts(Emitter &e);
+/// All but the last `underWay` commits are done.
+void waitForProducts(Emitter &e, int64_t underWay);
+/// Everything is done, and the accumulators may be used.
+void waitForProducts(Emitter &e, Accumulators &sums);
+
+} // namespace tilewright::nvptx
