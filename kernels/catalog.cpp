@@ -16,11 +16,17 @@ ElementType exponentialsOf(ElementType element) {
 const lce::Block kBlock{128, 128};
 const UpstreamSpec kMean{Upstream::one, true};
 
-Kernel lceForward(ElementType element) { return lce::forward({element, exponentialsOf(element), kBlock}); }
+// The plain loss sums what it stores.
+constexpr PerRowSum<bool> kStored = {true};
+
+Kernel lceGatherRows(ElementType element) { return lce::gatherRows({element}); }
+Kernel lceForward(ElementType element) {
+  return lce::forward({element, exponentialsOf(element), kBlock, {}, kStored});
+}
 Kernel lceForwardLoss(ElementType element) { return lce::forward({element, {}, kBlock}); }
 Kernel lceCheckAnchor(ElementType) { return lce::checkAnchor(); }
 Kernel lceCombine(ElementType element) {
-  return lce::combine({lce::CombineSpec::Gradients{element, exponentialsOf(element), kMean}});
+  return lce::combine({lce::CombineSpec::Gradients{element, exponentialsOf(element), kMean}, {}, kStored});
 }
 Kernel lceRankLabels(ElementType) { return lce::rankLabels(); }
 Kernel lceOneHotSum(ElementType element) { return lce::oneHotSum(element, 512); }
@@ -28,10 +34,10 @@ Kernel lceDx(ElementType element) {
   return lce::dHidden({element, exponentialsOf(element), element, kBlock});
 }
 Kernel lceDw(ElementType element) {
-  return lce::dWeight({exponentialsOf(element), element, lce::DWeightSpec::Mode::store, kBlock});
+  return lce::dWeight({exponentialsOf(element), element, {lce::Accumulation::Mode::store}, kBlock});
 }
 Kernel lceDwAdd(ElementType element) {
-  return lce::dWeight({exponentialsOf(element), ElementType::f32, lce::DWeightSpec::Mode::add, kBlock});
+  return lce::dWeight({exponentialsOf(element), ElementType::f32, {lce::Accumulation::Mode::add}, kBlock});
 }
 Kernel lossCompactRows(ElementType) { return compactRows({ElementType::i64, {}}); }
 Kernel lossReduce(ElementType) { return reduceLoss(true); }
@@ -47,7 +53,7 @@ const std::vector<CatalogEntry> &kernelCatalog() {
       {"loss_compact_rows", "numbers the rows that are not ignored", lossCompactRows},
       {"loss_reduce", "the mean of the rows' losses", lossReduce},
       {"lce_gather_rows", "linear cross entropy: a chunk's rows of X and their targets' logits",
-       lce::gatherRows},
+       lceGatherRows},
       {"lce_forward", "linear cross entropy: logits, their exponentials and row sums", lceForward},
       {"lce_forward_loss", "the same when no gradient is wanted", lceForwardLoss},
       {"lce_check_anchor", "linear cross entropy: finds rows whose exponentials left fp32's range",

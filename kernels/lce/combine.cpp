@@ -1,55 +1,172 @@
+#include <limits>
+
 #include "kernels/lce/kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
+
+std::string RowOutputs::str() const {
+  return std::string(entropy ? ",entropy" : "") + (best ? ",best" : "") + (monitored ? ",monitored" : "");
+}
+
 namespace {
 
 std::string str(const CombineSpec &spec) {
-  if (!spec.gradients) return "loss";
-  return std::string(elementName(spec.gradients->element)) +
-         ",e=" + elementName(spec.gradients->exponentials) + "," + spec.gradients->upstream.str();
+  std::string text = "loss";
+  if (spec.gradients) {
+    constexpr const char *completions[] = {"", ",in place", ",again"};
+    text = std::string(elementName(spec.gradients->element)) +
+           ",e=" + elementName(spec.gradients->exponentials) + "," + spec.gradients->upstream.str() +
+           completions[static_cast<int>(spec.gradients->completion)];
+    if (!spec.terms.logitsAreProducts()) text += ",rates";
+    if (spec.terms.margin) text += ",margin";
+  }
+  for (int s = 0; s < kRowSums; ++s)
+    if (spec.sums[s] && static_cast<RowSum>(s) != RowSum::stored)
+      text += std::string(",") + rowSumName(static_cast<RowSum>(s));
+  return text + spec.terms.rowStr() + spec.outputs.str();
+}
+
+/// The parameters, in their order.
+struct Parameters {
+  View sums, target, anchor, row, label, tops, best, rowNorm;
+  PerRowSum<View> rowSums;
+  View rowLoss, lse, entropy, argmax, correct, top, norm;
+  UpstreamParameters upstream;
+  View x, rate, targetRate, scale, oneHot, scaled, factor, moment, uniform, self;
+
+  Parameters(KernelBuilder &k, const CombineSpec &spec, const RowTerms &terms) {
+    const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
+    sums = k.input("sums", f32, 2), target = k.input("target", f32, 1);
+    anchor = k.input("anchor", f32, 1), row = k.input("row", i32, 1), label = k.input("label", i32, 1);
+    if (spec.outputs.best) tops = k.input("tops", f32, 2), best = k.input("best", i32, 2);
+    for (int s = 0; s < kRowSums; ++s)
+      if (spec.sums[s]) rowSums[s] = k.input(rowSumName(static_cast<RowSum>(s)), f32, 2);
+    if (spec.terms.margin && spec.gradients) rowNorm = k.input("row_norm", f32, 1);
+    terms.declare(k);
+    rowLoss = k.output("row_loss", f32, 1), lse = k.output("lse", f32, 1);
+    if (spec.outputs.entropy) entropy = k.output("entropy", f32, 1);
+    if (spec.outputs.best) argmax = k.output("argmax", i32, 1), correct = k.output("correct", i32, 1);
+    if (spec.outputs.monitored) top = k.output("top", f32, 1), norm = k.output("norm", f32, 1);
+    if (spec.gradients) declareGradients(k, spec);
+  }
+
+private:
+  void declareGradients(KernelBuilder &k, const CombineSpec &spec) {
+    const ElementType f32 = ElementType::f32;
+    upstream = declareUpstream(k, spec.gradients->upstream);
+    x = k.input("xc", spec.gradients->element, 2);
+    if (!spec.terms.logitsAreProducts())
+      rate = k.input("rate", f32, 1), targetRate = k.input("target_rate", f32, 1);
+    scale = k.output("scale", f32, 1), oneHot = k.output("one_hot", f32, 1);
+    scaled = k.output("xs", spec.gradients->exponentials, 2);
+    if (spec.gradients->completion != Completion::none) {
+      factor = k.output("factor", f32, 1);
+      if (spec.terms.gradEntropy) moment = k.output("moment", f32, 1);
+    }
+    if (spec.terms.labelSmoothing) uniform = k.output("uniform", f32, 1);
+    if (spec.terms.margin) self = k.output("self", f32, 1);
+  }
+};
+
+/// What follows from the sums. With a target anchor, the distance is 0.
+RowFacts factsOf(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const Range &rows,
+                 const Tile &others) {
+  RowFacts row;
+  row.k = &k;
+  row.number = rowNumbers(k, p.row, rows);
+  row.label = p.label[rows];
+  row.anchor = p.anchor[rows];
+  row.distance = p.target[rows] - row.anchor; // NaN for an infinite anchor
+  const Range tiles = k.whole(p.sums.dim(1));
+  for (int s = 0; s < kRowSums; ++s)
+    if (spec.sums[s]) row.sums[s] = sum(p.rowSums[s].at(rows, tiles), Axis::columns);
+
+  const Tile rest = expm1(row.distance) + others; // Σ_j exp(z_j - a) - 1
+  row.logMass = log1p(rest);
+  row.lse = row.logMass + row.anchor;
+  row.nll = row.logMass - row.distance;
+  row.v = 1.0 / (rest + 1.0);
+  row.other = row.v * others;
+  row.probability = row.v * exp(row.distance);
+  if (spec.sums[static_cast<int>(RowSum::moments)])
+    row.entropy =
+        row.logMass - (row.v * row.sums[static_cast<int>(RowSum::moments)] + row.probability * row.distance);
+  if (p.rowNorm.valid()) row.rowNorm = p.rowNorm[rows];
+  if (spec.gradients) row.g = rowGradient(k, spec.gradients->upstream, p.upstream, row.number);
+  return row;
+}
+
+void storeOutputs(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const Range &rows,
+                  const RowFacts &row) {
+  if (spec.outputs.entropy) k.scatter(p.entropy, row.number, row.entropy);
+  if (!spec.outputs.best) return;
+  const Range tiles = k.whole(p.tops.dim(1));
+  const Tile top = max(p.tops.at(rows, tiles), Axis::columns);
+  const Tile argmax =
+      min(select(p.tops.at(rows, tiles) == top, p.best.at(rows, tiles), std::numeric_limits<int32_t>::max()),
+          Axis::columns);
+  k.scatter(p.argmax, row.number, argmax);
+  k.scatter(p.correct, row.number, select(argmax == row.label, integer(k, 1), 0));
+  if (!spec.outputs.monitored) return;
+  k.scatter(p.top, row.number, top);
+  k.scatter(p.norm, row.number, sqrt(row.sums[static_cast<int>(RowSum::squares)]));
+}
+
+/// Rounding E moved a row's mass from one number to another, which a factor of the row undoes: then the
+/// weights of W's rows in dX sum to 0 as they should, so that what W's rows have in common cancels.
+Tile mend(const CombineSpec &spec, const RowFacts &row, const Tile &others) {
+  const Tile stored = row.sums[static_cast<int>(RowSum::stored)];
+  const Tile exact =
+      spec.sums[static_cast<int>(RowSum::exact)] ? row.sums[static_cast<int>(RowSum::exact)] : others;
+  return select(stored > 0, exact / stored, 1.0);
+}
+
+void storeGradients(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const Range &rows,
+                    const RowFacts &row, const RowTotals &totals, const Tile &others) {
+  const bool rated = p.rate.valid();
+  const Tile rate = rated ? p.rate[rows] : Tile();
+  Tile factor = times(factorOfP(totals) * row.v, rate);
+  const bool rounds = spec.sums[static_cast<int>(RowSum::stored)];
+  const Tile mended = rounds ? mend(spec, row, others) : Tile();
+  factor = times(factor, mended);
+  if (p.factor.valid()) k.store(p.factor, rows, factor);
+  if (p.moment.valid()) k.store(p.moment, rows, times(times(totals.moment * row.v, rate), mended));
+
+  Tile target = times(targetGradient(row, totals), rated ? p.targetRate[rows] : Tile());
+  if (p.uniform.valid()) {
+    const Tile uniform = select(row.number >= 0, times(totals.uniform, rate), 0);
+    k.store(p.uniform, rows, uniform);
+    // Only a second product takes the uniform part of all classes but the target, as it takes E.
+    if (spec.gradients->completion == Completion::again)
+      addTo(target, -times(times(totals.uniform, row.classWeight), p.targetRate[rows]));
+  }
+  if (p.self.valid()) k.store(p.self, rows, totals.self);
+
+  const Tile scale = p.factor.valid() ? number(k, 1) : factor;
+  k.store(p.scale, rows, scale);
+  k.store(p.oneHot, rows, target);
+  const Range hidden = k.whole(p.x.dim(1));
+  const Tile x = p.x.at(rows, hidden);
+  k.store(p.scaled, rows, hidden, p.factor.valid() ? x : scale * x);
 }
 
 } // namespace
 
 Kernel combine(const CombineSpec &spec) {
   return defineKernel("lce_combine", str(spec), [spec](KernelBuilder &k) {
-    const View sums = k.input("sums", ElementType::f32, 2), target = k.input("target", ElementType::f32, 1);
-    const View anchor = k.input("anchor", ElementType::f32, 1), row = k.input("row", ElementType::i32, 1);
-    const View rowLoss = k.output("row_loss", ElementType::f32, 1),
-               lse = k.output("lse", ElementType::f32, 1);
-    UpstreamParameters upstream;
-    View stored, x, scale, oneHot, scaled;
-    if (spec.gradients) {
-      stored = k.input("stored", ElementType::f32, 2);
-      upstream = declareUpstream(k, spec.gradients->upstream);
-      x = k.input("xc", spec.gradients->element, 2);
-      scale = k.output("scale", ElementType::f32, 1);
-      oneHot = k.output("one_hot", ElementType::f32, 1);
-      scaled = k.output("xs", spec.gradients->exponentials, 2);
-    }
+    const RowTerms terms(spec.terms, spec.gradients.has_value());
+    const Parameters p(k, spec, terms);
 
-    const Range rows = k.blockRows(row.dim(0), kRowsPerProgram);
-    const Tile to = rowNumbers(k, row, rows);
-    const Range tiles = k.whole(sums.dim(1));
-    const Tile others = sum(sums.at(rows, tiles), Axis::columns);
-    const Tile distance = target[rows] - anchor[rows]; // 0 for a target anchor, but NaN for an infinite one
+    const Range rows = k.blockRows(p.row.dim(0), kRowsPerProgram);
+    const Tile others = sum(p.sums.at(rows, k.whole(p.sums.dim(1))), Axis::columns);
+    RowFacts row = factsOf(k, spec, p, rows, others);
+    const RowTotals totals = terms.totals(row);
 
-    const Tile rest = expm1(distance) + others; // Σ_j exp(z_j - a) - 1
-    k.scatter(rowLoss, to, log1p(rest) - distance);
-    k.scatter(lse, to, log1p(rest) + anchor[rows]);
-    if (!spec.gradients) return;
-
-    // Rounding E moved a row's mass from S to another number, which a factor of the row undoes: then the
-    // weights of W's rows in dX sum to 0 as they should, so that what W's rows have in common cancels.
-    const Tile storedOthers = sum(stored.at(rows, tiles), Axis::columns);
-    const Tile mend = select(storedOthers > 0, others / storedOthers, 1.0);
-    const Tile r = rowGradient(k, spec.gradients->upstream, upstream, to) / (rest + 1.0); // g v
-    const Tile scaleOfE = r * mend;
-    k.store(scale, rows, scaleOfE);
-    k.store(oneHot, rows, -(r * others)); // 1 - p_y = S v
-    const Range hidden = k.whole(x.dim(1));
-    k.store(scaled, rows, hidden, scaleOfE * x.at(rows, hidden));
+    k.scatter(p.rowLoss, row.number, totals.loss);
+    k.scatter(p.lse, row.number, row.lse);
+    storeOutputs(k, spec, p, rows, row);
+    if (spec.gradients) storeGradients(k, spec, p, rows, row, totals, others);
   });
 }
 

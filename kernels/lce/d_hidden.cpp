@@ -5,11 +5,16 @@ namespace tilewright::lce {
 
 Kernel dHidden(const DHiddenSpec &spec) {
   const std::string types = std::string(elementName(spec.element)) + ",e=" + elementName(spec.exponentials) +
-                            ",dx=" + elementName(spec.output) + ",";
+                            ",dx=" + elementName(spec.output) + (spec.uniform ? ",uniform" : "") +
+                            (spec.self ? ",self" : "") + ",";
   return defineKernel("lce_dx", types + spec.block.str(), [spec](KernelBuilder &k) {
     const View e = k.input("e", spec.exponentials, 2), w = k.input("w", spec.element, 2);
     const View label = k.input("label", ElementType::i32, 1), scale = k.input("scale", ElementType::f32, 1);
     const View oneHot = k.input("one_hot", ElementType::f32, 1), row = k.input("row", ElementType::i32, 1);
+    View uniform, classSum, self, x;
+    if (spec.uniform)
+      uniform = k.input("uniform", ElementType::f32, 1), classSum = k.input("class_sum", ElementType::f32, 2);
+    if (spec.self) self = k.input("self", ElementType::f32, 1), x = k.input("xc", spec.element, 2);
     const View dx = k.output("dx", spec.output, 2);
 
     const auto [rows, hidden] = k.block(e.dim(0), w.dim(1), spec.block.rows, spec.block.columns);
@@ -17,7 +22,10 @@ Kernel dHidden(const DHiddenSpec &spec) {
 
     k.ifThen(k.toCondition(max(to, Axis::rows) >= 0), [&, rows = rows, hidden = hidden] {
       const Tile product = dot(e.rows(rows), w.columns(hidden));
-      k.scatter(dx, to, hidden, scale[rows] * product + oneHot[rows] * w.gather(label[rows], hidden));
+      Tile gradient = scale[rows] * product + oneHot[rows] * w.gather(label[rows], hidden);
+      if (spec.uniform) gradient = gradient - uniform[rows] * onlyRow(k, classSum, hidden);
+      if (spec.self) gradient = gradient + self[rows] * x.at(rows, hidden);
+      k.scatter(dx, to, hidden, gradient);
     });
   });
 }

@@ -1,30 +1,29 @@
+#include "kernels/lce/accumulation.h"
 #include "kernels/lce/kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
 
-namespace {
-
-/// Valid rows of the chunk that begins at the `begin`-th valid row, at most `capacity`.
-Index chunkRows(KernelBuilder &k, const View &summary, const Index &begin, const Index &capacity) {
-  const Index valid = k.toIndex(first(k, summary));
-  return max(min(valid - begin, capacity), k.constant(0));
+std::string Accumulation::str() const {
+  constexpr const char *modes[] = {"store", "add", "finish"};
+  return std::string(modes[static_cast<int>(mode)]) + (ontoOutput ? " onto" : "");
 }
 
-} // namespace
-
 Kernel dWeight(const DWeightSpec &spec) {
-  using Mode = DWeightSpec::Mode;
-  constexpr const char *modes[] = {"store", "add", "finish"};
+  using Mode = Accumulation::Mode;
   const std::string specialisation = std::string("e=") + elementName(spec.exponentials) +
-                                     ",dw=" + elementName(spec.output) + "," +
-                                     modes[static_cast<int>(spec.mode)] + "," + spec.block.str();
+                                     ",dw=" + elementName(spec.output) + "," + spec.accumulation.str() +
+                                     (spec.uniform ? ",uniform" : "") +
+                                     (spec.classFactor ? ",class factor" : "") + "," + spec.block.str();
   return defineKernel("lce_dw", specialisation, [spec](KernelBuilder &k) {
+    const Mode mode = spec.accumulation.mode;
     const View e = k.input("e", spec.exponentials, 2), xs = k.input("xs", spec.exponentials, 2);
     const View u = k.input("u", ElementType::f32, 2), slot = k.input("slot", ElementType::i32, 1);
     const View summary = k.input("summary", ElementType::i32, 1);
     const Index begin = k.index("first");
-    const View partial = spec.mode == Mode::finish ? k.input("partial", ElementType::f32, 2) : View();
+    const View rowSum = spec.uniform ? k.input("row_sum", ElementType::f32, 2) : View();
+    const View classFactor = spec.classFactor ? k.input("class_factor", ElementType::f32, 1) : View();
+    const View partial = mode == Mode::finish ? k.input("partial", ElementType::f32, 2) : View();
     const View dw = k.output("dw", spec.output, 2);
 
     const auto [classes, hidden] = k.block(e.dim(1), xs.dim(1), spec.block.rows, spec.block.columns);
@@ -32,18 +31,25 @@ Kernel dWeight(const DWeightSpec &spec) {
     const auto part = [&, classes = classes, hidden = hidden] {
       const Tile product =
           dot(e.narrowed(0, rows).columns(classes).transpose(), xs.narrowed(0, rows).columns(hidden));
-      return product + u.gather(slot[classes], hidden);
+      const Tile gradient = product + u.gather(slot[classes], hidden);
+      if (!spec.uniform) return gradient;
+      const Tile sum = onlyRow(k, rowSum, hidden);
+      return gradient - (spec.classFactor ? classFactor[classes] * sum : sum);
+    };
+    const auto store = [&, classes = classes, hidden = hidden](const Tile &gradient) {
+      k.store(dw, classes, hidden,
+              spec.accumulation.ontoOutput ? gradient + dw.at(classes, hidden) : gradient);
     };
 
-    switch (spec.mode) {
+    switch (mode) {
     case Mode::store:
-      k.store(dw, classes, hidden, part());
+      store(part());
       break;
     case Mode::add:
       k.ifThen(rows != 0, [&, classes = classes, hidden = hidden] { k.add(dw, classes, hidden, part()); });
       break;
     case Mode::finish:
-      k.store(dw, classes, hidden, partial.at(classes, hidden) + part());
+      store(partial.at(classes, hidden) + part());
       break;
     }
   });

@@ -4,39 +4,76 @@
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
+namespace {
+
+std::string str(const ForwardSpec &spec) {
+  std::string text = elementName(spec.element);
+  if (spec.exponentials) text += std::string(",e=") + elementName(*spec.exponentials);
+  text += spec.terms.logitStr();
+  for (int s = 0; s < kRowSums; ++s)
+    if (spec.sums[s] && static_cast<RowSum>(s) != RowSum::stored)
+      text += std::string(",") + rowSumName(static_cast<RowSum>(s));
+  if (spec.sums[static_cast<int>(RowSum::weighedLogits)] && spec.terms.classWeight) text += ",weights";
+  return text + (spec.best ? ",best" : "") + "," + spec.block.str();
+}
+
+} // namespace
 
 Kernel forward(const ForwardSpec &spec) {
-  const std::string type = elementName(spec.element);
-  const std::string stored = spec.exponentials ? std::string(",e=") + elementName(*spec.exponentials) : "";
-  return defineKernel("lce_forward", type + stored + "," + spec.block.str(), [spec](KernelBuilder &k) {
+  return defineKernel("lce_forward", str(spec), [spec](KernelBuilder &k) {
+    const auto wants = [&](RowSum sum) { return spec.sums[static_cast<int>(sum)]; };
     const View x = k.input("xc", spec.element, 2), w = k.input("w", spec.element, 2);
     const View label = k.input("label", ElementType::i32, 1), anchor = k.input("anchor", ElementType::f32, 1);
     const View redo = k.input("redo", ElementType::i32, 1);
+    const View rowNorm = spec.terms.margin ? k.input("row_norm", ElementType::f32, 1) : View();
+    const LogitTerms terms(spec.terms);
+    terms.declare(k);
+    const bool weighs = wants(RowSum::weighedLogits) && spec.terms.classWeight;
+    const View classWeight = weighs ? k.input("class_weight", ElementType::f32, 1) : View();
     const View sums = k.output("sums", ElementType::f32, 2), tops = k.output("tops", ElementType::f32, 2);
-    View e, storedSums;
-    if (spec.exponentials) {
-      e = k.output("e", *spec.exponentials, 2);
-      storedSums = k.output("stored", ElementType::f32, 2);
-    }
+    const View best = spec.best ? k.output("best", ElementType::i32, 2) : View();
+    PerRowSum<View> rowSums;
+    for (int s = 0; s < kRowSums; ++s)
+      if (spec.sums[s]) rowSums[s] = k.output(rowSumName(static_cast<RowSum>(s)), ElementType::f32, 2);
+    const View e = spec.exponentials ? k.output("e", *spec.exponentials, 2) : View();
 
     const auto [rows, classes] = k.block(x.dim(0), w.dim(0), spec.block.rows, spec.block.columns);
     const Range tile = k.range(Axis::columns, k.programId(1), 1);
 
     k.ifThen(k.toCondition(max(redo[rows], Axis::rows) > 0), [&, rows = rows, classes = classes] {
-      const Tile z = dot(x.rows(rows), w.rows(classes).transpose());
+      LogitPlace place{rows, classes, label[rows], {}};
+      if (spec.terms.margin) place.rowNorm = rowNorm[rows];
+      const Tile z = terms.logit(dot(x.rows(rows), w.rows(classes).transpose()), place);
 
       const Tile isClass = inside(k, classes, w.dim(0));
       const Tile isOther = isClass & (classes.positions() != label[rows]);
-      const Tile others = select(isOther, exp(z - anchor[rows]), 0);
+      const Tile above = z - anchor[rows];
+      const Tile others = select(isOther, exp(above), 0);
+      const Tile top = max(select(isClass, z, -std::numeric_limits<double>::infinity()), Axis::columns);
 
+      const auto sumOf = [&](RowSum s, const Tile &x) {
+        k.store(rowSums[static_cast<int>(s)], rows, tile, sum(x, Axis::columns));
+      };
       k.store(sums, rows, tile, sum(others, Axis::columns));
-      k.store(tops, rows, tile,
-              max(select(isClass, z, -std::numeric_limits<double>::infinity()), Axis::columns));
+      k.store(tops, rows, tile, top);
+      if (spec.best)
+        k.store(best, rows, tile,
+                min(select(isClass & (z == top), classes.positions(), std::numeric_limits<int32_t>::max()),
+                    Axis::columns));
+      const Tile finite = select(others > 0, above, 0); // where E is 0, z may be -∞
+      if (wants(RowSum::moments)) sumOf(RowSum::moments, others * finite);
+      if (wants(RowSum::secondMoments)) sumOf(RowSum::secondMoments, others * finite * finite);
+      if (wants(RowSum::weighedLogits))
+        sumOf(RowSum::weighedLogits, select(isClass, weighs ? classWeight[classes] * z : z, 0));
+      if (wants(RowSum::squares)) sumOf(RowSum::squares, select(isClass, z * z, 0));
       if (!spec.exponentials) return;
 
-      const Tile stored = rounded(others, *spec.exponentials);
+      const bool rated = wants(RowSum::exact);
+      const Tile exact = rated ? others * terms.classRate(z, place) : others;
+      const Tile stored = rounded(exact, *spec.exponentials);
       k.store(e, rows, classes, stored);
-      k.store(storedSums, rows, tile, sum(stored, Axis::columns));
+      sumOf(RowSum::stored, stored);
+      if (rated) sumOf(RowSum::exact, exact);
     });
   });
 }

@@ -3,26 +3,42 @@
 
 namespace tilewright::lce {
 
-Kernel gatherRows(ElementType element) {
-  return defineKernel("lce_gather_rows", elementName(element), [element](KernelBuilder &k) {
-    const View x = k.input("x", element, 2), w = k.input("w", element, 2);
-    const View row = k.input("row", ElementType::i32, 1), label = k.input("label", ElementType::i32, 1);
-    const View chunk = k.output("xc", element, 2);
-    const View target = k.output("target", ElementType::f32, 1),
-               anchor = k.output("anchor", ElementType::f32, 1);
-    const View redo = k.output("redo", ElementType::i32, 1);
+Kernel gatherRows(const GatherRowsSpec &spec) {
+  const std::string rates = spec.rates ? ",rates" : "";
+  return defineKernel(
+      "lce_gather_rows", elementName(spec.element) + spec.terms.logitStr() + rates, [spec](KernelBuilder &k) {
+        const View x = k.input("x", spec.element, 2), w = k.input("w", spec.element, 2);
+        const View row = k.input("row", ElementType::i32, 1), label = k.input("label", ElementType::i32, 1);
+        const LogitTerms terms(spec.terms);
+        terms.declare(k);
+        const View chunk = k.output("xc", spec.element, 2);
+        const auto rowOutput = [&](const char *name) { return k.output(name, ElementType::f32, 1); };
+        const View target = rowOutput("target"), anchor = rowOutput("anchor");
+        const View redo = k.output("redo", ElementType::i32, 1);
+        const View norm = spec.terms.margin ? rowOutput("row_norm") : View();
+        View rate, targetRate;
+        if (spec.rates) rate = rowOutput("rate"), targetRate = rowOutput("target_rate");
 
-    const Range rows = k.blockRows(row.dim(0), kRowsPerProgram), hidden = k.whole(x.dim(1));
-    const Tile from = rowNumbers(k, row, rows);
+        const Range rows = k.blockRows(row.dim(0), kRowsPerProgram), hidden = k.whole(x.dim(1));
+        const Tile from = rowNumbers(k, row, rows);
 
-    const Tile xi = x.gather(from, hidden);
-    const Tile logit = sum(xi * w.gather(label[rows], hidden), Axis::columns);
+        const Tile xi = x.gather(from, hidden);
+        LogitPlace place{rows, {}, label[rows], {}};
+        if (spec.terms.margin) {
+          place.rowNorm = inverseNorm(k, xi);
+          k.store(norm, rows, place.rowNorm);
+        }
+        const Tile z = terms.logit(sum(xi * w.gather(label[rows], hidden), Axis::columns), place);
 
-    k.store(chunk, rows, hidden, xi);
-    k.store(target, rows, logit);
-    k.store(anchor, rows, logit);
-    k.store(redo, rows, select(from >= 0, integer(k, 1), 0));
-  });
+        k.store(chunk, rows, hidden, xi);
+        k.store(target, rows, z);
+        k.store(anchor, rows, z);
+        k.store(redo, rows, select(from >= 0, integer(k, 1), 0));
+        if (!spec.rates) return;
+        const Tile ofRow = times(terms.rowRate(place), number(k, 1));
+        k.store(rate, rows, ofRow);
+        k.store(targetRate, rows, times(ofRow, terms.classRate(z, place)));
+      });
 }
 
 } // namespace tilewright::lce

@@ -7,6 +7,7 @@
 #include "compiler/dsl/builder.h"
 #include "compiler/element_type.h"
 #include "kernels/loss/kernels.h"
+#include "kernels/loss/terms/terms.h"
 
 namespace tilewright::lce {
 
@@ -20,21 +21,38 @@ struct Block {
   std::string str() const { return std::to_string(rows) + "x" + std::to_string(columns); }
 };
 
-/// Copies a chunk's rows of X, and computes their targets' logits, which are the first anchors. redo = 1 for
-/// valid rows.
-///
-/// (x N×H, w V×H, row C, label C, out xc C×H, out target C, out anchor C, out redo C)
-Kernel gatherRows(ElementType element);
+/// What is made of each row beside its loss and lse.
+struct RowOutputs {
+  bool entropy = false;
+  bool best = false;      ///< argmax, and whether it is the label
+  bool monitored = false; ///< largest logit and 2-norm of the logits; with it the other two
+  std::string str() const;
+};
 
-/// One block of E, its row sums and its logits' row maxima; only where a row asks for it by `redo`. `stored`
-/// are the sums of E as it is stored, rounded.
+/// Copies a chunk's rows of X, and computes their targets' logits, which are the first anchors. redo = 1 for
+/// valid rows. With `rates`, also dz/d(x·w) as far as it is the row's, and that of the target.
 ///
-/// (xc C×H, w V×H, label C, anchor C, redo C, out sums C×T, out tops C×T[, out e C×V, out stored C×T]), T
-/// blocks of columns
+/// (x N×H, w V×H, row C, label C, logit terms, out xc C×H, out target C, out anchor C, out redo C
+///  [, out row_norm C][, out rate C, out target_rate C])
+struct GatherRowsSpec {
+  ElementType element;
+  LossTerms terms = {};
+  bool rates = false;
+};
+Kernel gatherRows(const GatherRowsSpec &spec);
+
+/// One block of E, its row sums and its logits' row maxima (and where those are); only where a row asks for
+/// it by `redo`. E is stored times the class rates if `sums` have Σ stored.
+///
+/// (xc C×H, w V×H, label C, anchor C, redo C, [row_norm C,] logit terms, [class_weight V,]
+///  out sums C×T, out tops C×T[, out best C×T][, out each of `sums` C×T][, out e C×V]), T blocks of columns
 struct ForwardSpec {
   ElementType element;
-  std::optional<ElementType> exponentials; ///< their type; none when no gradient is wanted
+  std::optional<ElementType> exponentials; ///< their type; none when they are not stored
   Block block;
+  LossTerms terms = {};
+  PerRowSum<bool> sums = {};
+  bool best = false;
 };
 Kernel forward(const ForwardSpec &spec);
 
@@ -43,19 +61,47 @@ Kernel forward(const ForwardSpec &spec);
 /// (sums C×T, tops C×T, out anchor C, out redo C)
 Kernel checkAnchor();
 
-/// Losses, and the factors of the gradients: r_i = g_i v_i, t_i = g_i (p_iy - 1), xs = r x.
+/// Where a row's gradient is more than E times a factor of the row, E becomes the gradient of x·w itself: as
+/// it is, from its own logarithm, or in a second product.
+enum class Completion { none, inPlace, again };
+
+/// Losses, and the factors of the gradients: r_i = g_i v_i, t_i = g_i (p_iy - 1), xs = r x; other terms as
+/// RowTotals says. With a completion, r goes to `factor` and scale becomes 1.
 ///
-/// (sums C×T, target C, anchor C, row C, out row_loss N, out lse N
-///  [, stored C×T, summary 1[, grad_output 1 or N], xc C×H, out scale C, out one_hot C, out xs C×H])
+/// (sums C×T, target C, anchor C, row C, label C[, tops C×T, best C×T], each of `sums` C×T[, row_norm C],
+///  row terms, out row_loss N, out lse N[, out entropy N][, out argmax N, out correct N][, out top N, out
+///  norm N]
+///  [, summary[, grad_output 1 or N], xc C×H[, rate C, target_rate C], out scale C, out one_hot C, out xs C×H
+///   [, out factor C[, out moment C]][, out uniform C][, out self C]])
 struct CombineSpec {
   struct Gradients {
     ElementType element;      ///< of xc
     ElementType exponentials; ///< of xs
     UpstreamSpec upstream;
+    Completion completion = Completion::none;
   };
   std::optional<Gradients> gradients;
+  LossTerms terms = {};
+  PerRowSum<bool> sums = {};
+  RowOutputs outputs = {};
 };
 Kernel combine(const CombineSpec &spec);
+
+/// E becomes the gradient of x·w, the targets' aside: rate (E (factor + moment log E)).
+///
+/// (label C, anchor C, factor C, moment C, [row_norm C,] logit terms, out e C×V)
+struct CompleteSpec {
+  ElementType element, exponentials;
+  Block block;
+  LossTerms terms = {};
+};
+Kernel completeInPlace(const CompleteSpec &spec);
+
+/// The same from the logits: rate (E (factor + moment (z - a)) - uniform u).
+///
+/// (xc C×H, w V×H, label C, anchor C, factor C, [moment C,] uniform C, [class_weight V,] [row_norm C,]
+///  logit terms, out e C×V)
+Kernel completeAgain(const CompleteSpec &spec);
 
 /// Sorts a chunk's rows by label: order[s] = row at sorted position s, run[s] = length of the run of equal
 /// labels that starts there (else 0), slot[label] = where its run starts (-1 beforehand).
@@ -69,28 +115,68 @@ Kernel rankLabels();
 /// (xc C×H, one_hot C, order C, run C, out u C×H)
 Kernel oneHotSum(ElementType element, int64_t columns);
 
-/// dX_i = r_i (E W)_i + t_i w_y.
+/// dX_i = r_i (E W)_i + t_i w_y [- uniform_i Σ_j u_j w_j][+ self_i x_i].
 ///
-/// (e C×V, w V×H, label C, scale C, one_hot C, row C, out dx N×H)
+/// (e C×V, w V×H, label C, scale C, one_hot C, row C[, uniform C, class_sum 1×H][, self C, xc C×H], out dx
+/// N×H)
 struct DHiddenSpec {
   ElementType element, exponentials, output;
   Block block;
+  bool uniform = false, self = false;
 };
 Kernel dHidden(const DHiddenSpec &spec);
 
-/// A chunk's part of dW = Eᵀ·xs + the rows of u.
-///
-/// (e C×V, xs C×H, u C×H, slot V, summary 1, first, [partial V×H,] out dw V×H)
-struct DWeightSpec {
+/// What becomes of a chunk's part of a gradient that all chunks add to.
+struct Accumulation {
   enum class Mode {
-    store,  ///< dW = part
-    add,    ///< dW += part, in fp32
-    finish, ///< dW = partial + part
+    store,  ///< gradient = part
+    add,    ///< gradient += part, in fp32
+    finish, ///< gradient = partial + part
   };
+  Mode mode = Mode::store;
+  bool ontoOutput = false; ///< store, finish: what the output holds is added too
+  std::string str() const;
+};
+
+/// A chunk's part of dW = Eᵀ·xs + the rows of u [- f_j Σ_i uniform_i x_i, f_j = 1 or class_factor].
+///
+/// (e C×V, xs C×H, u C×H, slot V, summary, first[, row_sum 1×H[, class_factor V]][, partial V×H], out dw V×H)
+struct DWeightSpec {
   ElementType exponentials, output;
-  Mode mode;
+  Accumulation accumulation;
   Block block;
+  bool uniform = false, classFactor = false;
 };
 Kernel dWeight(const DWeightSpec &spec);
+
+/// A chunk's part of db_j = Σ_i (E_ij r_i + [j = y_i] t_i [- f_j uniform_i]).
+///
+/// (e C×V, label C, scale C, one_hot C, summary, first[, uniform C[, class_factor V]][, partial V], out db V)
+struct DBiasSpec {
+  ElementType exponentials, output;
+  Accumulation accumulation;
+  bool uniform = false, classFactor = false;
+};
+Kernel dBias(const DBiasSpec &spec);
+
+/// Σ over blocks of kSummedRows rows of a matrix, each row times its factor.
+///
+/// (m R×H[, factor R], out sum P×H)
+constexpr int64_t kSummedRows = 1024;
+Kernel sumRows(ElementType element, bool factor);
+
+/// 1 / |w_j|, and that times the class weight where there is one.
+///
+/// (w V×H[, class_weight V], out norm V[, out class_factor V])
+Kernel classNorms(ElementType element, bool classWeight);
+
+/// From the gradient G of w_j's direction to that of w_j: dW_j = G_j - ŵ_j (ŵ_j·G_j).
+///
+/// (w V×H, class_norm V[, g V×H], out dw V×H); without g, dw holds G.
+struct NormaliseSpec {
+  ElementType element, output;
+  bool inPlace = false, accumulate = false;
+};
+Kernel normalise(const NormaliseSpec &spec);
 
 } // namespace tilewright::lce

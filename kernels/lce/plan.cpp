@@ -120,7 +120,8 @@ std::string Problem::str() const {
                      reductionName(reduction);
   if (dHidden) text += std::string(", dx ") + elementName(*dHidden);
   if (dWeight) text += std::string(", dw ") + elementName(*dWeight);
-  return text;
+  if (dBias) text += std::string(", db ") + elementName(*dBias);
+  return text + terms.logitStr() + terms.rowStr() + outputs.str() + (accumulate ? ",accumulate" : "");
 }
 
 int64_t Config::chunks(const Problem &problem) const {
@@ -131,6 +132,26 @@ std::string Config::str() const {
   std::string text = "chunk " + std::to_string(chunkRows) + ", forward " + forward.str();
   if (variant != Variant::lossOnly) text += ", dx " + dHidden.str() + ", dw " + dWeight.str();
   return text;
+}
+
+Completion Problem::completion() const {
+  if (!wantsGradients()) return Completion::none;
+  // Where logits of no weight have a share in the gradient, E no longer tells what they were.
+  if (terms.labelSmoothing && terms.softcap) return Completion::again;
+  return terms.gradEntropy ? Completion::inPlace : Completion::none;
+}
+
+PerRowSum<bool> Problem::rowSums() const {
+  PerRowSum<bool> wanted = {};
+  const auto want = [&](RowSum sum, bool is) { wanted[static_cast<int>(sum)] = is; };
+  const bool gradients = wantsGradients(), products = gradients && completion() == Completion::none;
+  want(RowSum::stored, gradients && completion() != Completion::again);
+  want(RowSum::exact, products && terms.hasClassRates());
+  want(RowSum::moments, outputs.entropy || (gradients && (terms.gradEntropy || terms.margin)));
+  want(RowSum::secondMoments, gradients && terms.gradEntropy && terms.margin);
+  want(RowSum::weighedLogits, terms.labelSmoothing);
+  want(RowSum::squares, outputs.monitored);
+  return wanted;
 }
 
 StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspaceLimit,
@@ -155,6 +176,52 @@ StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspace
                    (variant == Variant::whole ? " or use the variant chunked" : ""));
 }
 
+namespace {
+
+/// What options add to the workspace.
+void layOutOptions(const Problem &problem, int64_t c, int64_t tiles, Carver &carver, Workspace &w) {
+  const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
+  const int64_t n = problem.rows, h = problem.hidden, v = problem.classes;
+  const LossTerms &terms = problem.terms;
+  const auto vectors = [&](std::initializer_list<TensorRef *> tensors, int64_t size, ElementType type) {
+    for (TensorRef *tensor : tensors)
+      *tensor = carver.vector(type, size);
+  };
+  if (problem.outputs.entropy) vectors({&w.entropy}, n, f32);
+  if (problem.outputs.best) {
+    vectors({&w.argmax, &w.correct}, n, i32);
+    w.best = carver.matrix(i32, c, tiles, tiles);
+  }
+  if (problem.outputs.monitored) vectors({&w.top, &w.norm}, n, f32);
+  if (terms.classWeight) {
+    vectors({&w.rowWeight}, n, f32);
+    vectors({&w.weightFacts}, 2, f32);
+    vectors({&w.firstBadWeight}, 1, i32);
+  }
+  if (terms.margin) {
+    vectors({&w.rowNorm}, c, f32);
+    vectors({&w.classNorm}, v, f32);
+    if (terms.classWeight) vectors({&w.classFactor}, v, f32);
+  }
+  if (!problem.wantsGradients()) return;
+  if (!terms.logitsAreProducts()) vectors({&w.rate, &w.targetRate}, c, f32);
+  if (problem.completion() != Completion::none) vectors({&w.factor}, c, f32);
+  if (terms.gradEntropy) vectors({&w.moment}, c, f32);
+  if (terms.labelSmoothing) vectors({&w.uniform}, c, f32);
+  if (terms.margin) vectors({&w.self}, c, f32);
+  if (problem.isUniformRankOne()) {
+    w.classSum = carver.matrix(f32, 1, h, h);
+    w.rowSum = carver.matrix(f32, 1, h, h);
+    int64_t parts = std::max(v, c);
+    for (TensorRef &sums : w.partSums) {
+      parts = ceilDiv(parts, kSummedRows);
+      sums = carver.matrix(f32, parts, h, h);
+    }
+  }
+}
+
+} // namespace
+
 Workspace layOut(const Problem &problem, const Config &config, void *base) {
   const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
   const int64_t n = problem.rows, h = problem.hidden, v = problem.classes;
@@ -173,9 +240,11 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
   w.redo = carver.vector(i32, c);
   w.sums = carver.matrix(f32, c, tiles, tiles);
   w.tops = carver.matrix(f32, c, tiles, tiles);
+  const PerRowSum<bool> rowSums = problem.rowSums();
+  for (int s = 0; s < kRowSums; ++s)
+    if (rowSums[s]) w.rowSums[s] = carver.matrix(f32, c, tiles, tiles);
   if (problem.wantsGradients()) {
     w.e = carver.matrix(problem.exponentials(), c, v, paddedStride(v, problem.exponentials()));
-    w.stored = carver.matrix(f32, c, tiles, tiles);
     w.scale = carver.vector(f32, c);
     w.oneHot = carver.vector(f32, c);
     w.xs = carver.matrix(problem.exponentials(), c, h, h);
@@ -185,8 +254,14 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
     w.run = carver.vector(i32, c);
     w.slot = carver.vector(i32, v);
     w.u = carver.matrix(f32, c, h, h);
-    if (*problem.dWeight != f32 && config.chunks(problem) > 1) w.partial = carver.matrix(f32, v, h, h);
+    // Normalised gradients are made of whole rows, in fp32.
+    const bool holds = problem.terms.margin ? *problem.dWeight == f32 && !problem.accumulate
+                                            : *problem.dWeight == f32 || config.chunks(problem) == 1;
+    if (!holds) w.partial = carver.matrix(f32, v, h, h);
   }
+  if (problem.dBias && *problem.dBias != f32 && config.chunks(problem) > 1)
+    w.partialBias = carver.vector(f32, v);
+  layOutOptions(problem, c, tiles, carver, w);
   w.bytes = carver.bytes();
   return w;
 }

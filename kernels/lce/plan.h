@@ -17,12 +17,23 @@ namespace tilewright::lce {
 struct Problem {
   int64_t rows = 0, hidden = 0, classes = 0; ///< N, H, V
   ElementType element = ElementType::f32, label = ElementType::i64;
-  std::optional<ElementType> dHidden, dWeight; ///< types of the gradients that are wanted
+  std::optional<ElementType> dHidden, dWeight, dBias; ///< types of the gradients that are wanted
   Reduction reduction = Reduction::mean;
   Upstream upstream = Upstream::one;
   bool wantsLse = false;
+  LossTerms terms;
+  RowOutputs outputs;
+  bool accumulate = false; ///< dWeight and dBias are added to what is there
 
-  bool wantsGradients() const { return dHidden || dWeight; }
+  bool wantsGradients() const { return dHidden || dWeight || dBias; }
+  /// What E has to become before the products of the gradients.
+  Completion completion() const;
+  /// The gradient that all classes of a row get alike is added to the products instead.
+  bool isUniformRankOne() const {
+    return wantsGradients() && terms.labelSmoothing && completion() != Completion::again;
+  }
+  bool hasClassFactor() const { return terms.classWeight || terms.margin; }
+  PerRowSum<bool> rowSums() const; ///< those that the terms and the outputs need
   /// bf16 has fp32's range, which target anchors need; f16 has not.
   ElementType exponentials() const {
     return element == ElementType::bf16 ? ElementType::bf16 : ElementType::f32;
@@ -79,12 +90,24 @@ struct Workspace {
   TensorRef rowLoss, lse;         ///< N, unless the caller's own are used
   TensorRef xc, xs, u;            ///< C×H
   TensorRef target, anchor, redo; ///< C
-  TensorRef sums, tops, stored;   ///< C×T
+  TensorRef sums, tops;           ///< C×T
+  PerRowSum<TensorRef> rowSums;   ///< C×T
   TensorRef e;                    ///< C×V
   TensorRef scale, oneHot;        ///< C
   TensorRef order, run;           ///< C
   TensorRef slot;                 ///< V
-  TensorRef partial;              ///< V×H: dW so far, where the result's type cannot hold it
+  TensorRef partial;              ///< V×H: dW so far, where the result cannot hold it
+  TensorRef partialBias;          ///< V: the same of db
+
+  // Of some options only.
+  TensorRef entropy, argmax, correct, top, norm;    ///< N, unless the caller's own are used
+  TensorRef best;                                   ///< C×T
+  TensorRef rowNorm, rate, targetRate;              ///< C
+  TensorRef factor, moment, uniform, self;          ///< C
+  TensorRef rowWeight, weightFacts, firstBadWeight; ///< N, 2, 1
+  TensorRef classNorm, classFactor;                 ///< V
+  TensorRef classSum, rowSum;                       ///< 1×H
+  TensorRef partSums[2];                            ///< P×H, on the way to the last two
   int64_t bytes = 0;
 };
 

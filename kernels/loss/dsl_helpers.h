@@ -22,6 +22,16 @@ inline Tile first(KernelBuilder &k, const View &vector) {
   return vector[k.range(Axis::rows, k.constant(0), 1)];
 }
 
+/// A block of columns of a matrix of one row, 1×C.
+inline Tile onlyRow(KernelBuilder &k, const View &matrix, const Range &columns) {
+  return matrix.at(k.range(Axis::rows, k.constant(0), 1), columns);
+}
+
+/// 1 / |x| of each row. As PyTorch's normalize, nothing is divided by less than 1e-12.
+inline Tile inverseNorm(KernelBuilder &k, const Tile &x) {
+  return 1.0 / max(sqrt(sum(x * x, Axis::columns)), number(k, 1) * 1e-12);
+}
+
 /// The divisor of a mean: the number of valid rows, which a loss's first kernel left in `summary`, at
 /// least 1.
 inline Tile validRows(KernelBuilder &k, const View &summary) {

@@ -27,6 +27,24 @@ Kernel compactRows(const CompactRowsSpec &spec);
 /// (row_loss N, summary 1, out loss 1)
 Kernel reduceLoss(bool mean);
 
+/// The class weight of each row's label; 0 where there is none.
+///
+/// (label N, class_weight V, out row_weight N)
+Kernel rowWeights();
+
+/// weight_facts[0] is what a mean multiplies weighted losses with when it then divides by the number of valid
+/// rows: that number over Σ u_y, 0 where that is 0 (without `mean` 1). weight_facts[1] = Σ_c u_c / V.
+/// first_bad is the first class whose weight is negative or not finite (V if there is none).
+///
+/// (row_weight N, class_weight V, summary 1, out weight_facts 2, out first_bad 1)
+Kernel weightFacts(bool mean);
+
+/// The monitored quantities of all rows, in their order. Rows that are not valid have 0 everywhere and argmax
+/// -1.
+///
+/// (lse N, entropy N, top N, norm N, argmax N, correct N, summary 1, out monitored kMonitoredQuantities)
+Kernel monitor();
+
 /// The gradient that arrives for the result: none is given (it is 1), one value, or one for each row.
 enum class Upstream { one, scalar, rows };
 

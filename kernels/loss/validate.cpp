@@ -1,5 +1,7 @@
 #include "kernels/loss/validate.h"
 
+#include <tuple>
+
 namespace tilewright {
 namespace {
 
@@ -79,9 +81,37 @@ Status checkLossTensors(const LossTensors &t, int64_t rows, Reduction reduction)
   return Status();
 }
 
+Status checkOptionTensors(const OptionTensors &t, int64_t rows, int64_t classes) {
+  const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
+  const std::tuple<const TensorRef &, const char *, int64_t, ElementType> tensors[] = {
+      {t.classWeight, "classWeight", classes, f32},
+      {t.gradLse, "gradLse", rows, f32},
+      {t.gradEntropy, "gradEntropy", rows, f32},
+      {t.entropy, "entropy", rows, f32},
+      {t.argmax, "argmax", rows, i32},
+      {t.correct, "correct", rows, i32},
+      {t.monitored, "monitored", kMonitoredQuantities, f32}};
+  for (const auto &[tensor, name, size, element] : tensors)
+    if (tensor.data) TW_RETURN_IF_ERROR(checkVector(tensor, name, size, element));
+  return Status();
+}
+
+Status checkBias(const TensorRef &t, const std::string &name, int64_t classes, ElementType element) {
+  return checkVector(t, name, classes, t.element == element ? element : ElementType::f32);
+}
+
 Upstream upstreamOf(const TensorRef &gradOutput, int64_t rows, Reduction reduction) {
   if (!gradOutput.data) return Upstream::one;
   return reduction == Reduction::none && gradOutput.sizes[0] == rows ? Upstream::rows : Upstream::scalar;
+}
+
+Status checkClassWeights(Device &device, Stream stream, const TensorRef &firstBad, int64_t classes) {
+  if (device.target().kind != TargetKind::cpu) return Status();
+  int32_t bad = 0;
+  TW_RETURN_IF_ERROR(device.copyToHost(&bad, firstBad.data, sizeof bad, stream));
+  if (bad == classes) return Status();
+  return userError("class weights must be finite and not negative, but that of class " + std::to_string(bad) +
+                   " is not");
 }
 
 Status reportNow(Device &device, Stream stream) {

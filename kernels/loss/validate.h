@@ -27,10 +27,21 @@ struct LossTensors {
 };
 Status checkLossTensors(const LossTensors &tensors, int64_t rows, Reduction reduction);
 
+/// What options bring along; null where they are off.
+struct OptionTensors {
+  TensorRef classWeight, gradLse, gradEntropy, entropy, argmax, correct, monitored;
+};
+Status checkOptionTensors(const OptionTensors &tensors, int64_t rows, int64_t classes);
+/// A bias: a vector, f32 or the inputs' type.
+Status checkBias(const TensorRef &tensor, const std::string &name, int64_t classes, ElementType element);
+
 /// What a (checked) upstream gradient is.
 Upstream upstreamOf(const TensorRef &gradOutput, int64_t rows, Reduction reduction);
 
 /// On a device whose calls return when their work is done: what the work reported.
 Status reportNow(Device &device, Stream stream);
+/// There, a user error when a class weight was negative or not finite: `firstBad` holds the first such class,
+/// `classes` if there is none.
+Status checkClassWeights(Device &device, Stream stream, const TensorRef &firstBad, int64_t classes);
 
 } // namespace tilewright

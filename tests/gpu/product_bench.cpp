@@ -26,7 +26,7 @@ namespace {
 
 using test::ProductData;
 using Clock = std::chrono::steady_clock;
-using Mode = lce::DWeightSpec::Mode;
+using Mode = lce::Accumulation::Mode;
 
 constexpr double kTolerance16 = 5e-3, kTolerance32 = 2e-4; ///< relative errors, of results of 16 and 32 bits
 
@@ -126,13 +126,13 @@ Kernel kernelOf(Kind kind, ElementType element, const lce::Block &block) {
   case Kind::dx:
     return lce::dHidden({element, element, element, block});
   case Kind::store:
-    return lce::dWeight({element, element, Mode::store, block});
+    return lce::dWeight({element, element, {Mode::store}, block});
   case Kind::add:
-    return lce::dWeight({element, ElementType::f32, Mode::add, block});
+    return lce::dWeight({element, ElementType::f32, {Mode::add}, block});
   case Kind::finish:
     break;
   }
-  return lce::dWeight({element, element, Mode::finish, block});
+  return lce::dWeight({element, element, {Mode::finish}, block});
 }
 
 bool isForward(Kind kind) { return kind == Kind::forward || kind == Kind::loss; }

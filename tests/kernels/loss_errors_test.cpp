@@ -138,6 +138,25 @@ TEST_F(LossErrors, OptionsThatExcludeEachOther) {
   expectError("LMCL goes with no bias", options);
 }
 
+TEST_F(LossErrors, OptionTensors) {
+  const DeviceTensor few = DeviceTensor::vector(device, ElementType::f32, 9);
+  tensors.classWeight = few;
+  expectError("classWeight must be a vector of 10 f32, found a vector of 9 f32");
+  const DeviceTensor negative =
+      DeviceTensor::vector(device, ElementType::f32, std::vector<double>{1, 1, 1, 1, -1, 1, 1, 1, 1, 1});
+  tensors.classWeight = negative;
+  expectError("class weights must be finite and not negative, but that of class 4 is not");
+  tensors.classWeight = {};
+  tensors.bias = few;
+  expectError("bias must be a vector of 10 f32, found a vector of 9 f32");
+  tensors.bias = {};
+  tensors.dBias = few;
+  expectError("dBias is the gradient of a bias, and there is none");
+  tensors.dBias = {};
+  tensors.gradEntropy = few;
+  expectError("gradEntropy must be a vector of 6 f32, found a vector of 9 f32");
+}
+
 TEST_F(LossErrors, TheSmallestWorkspaceIsEnough) {
   const LossCase data = makeCase(DataKind::random, 300, 16, 500, ElementType::bf16);
   LossCall call;

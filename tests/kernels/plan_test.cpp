@@ -98,7 +98,7 @@ TEST(Workspace, TensorsDoNotOverlap) {
   const char *end = base;
   for (const TensorRef &t :
        {w.rowNumbers, w.summary, w.rowLoss, w.lse,    w.xc, w.target, w.anchor, w.redo, w.sums, w.tops,
-        w.e,          w.stored,  w.scale,   w.oneHot, w.xs, w.order,  w.run,    w.slot, w.u,    w.partial}) {
+        w.rowSums[0], w.e,       w.scale,   w.oneHot, w.xs, w.order,  w.run,    w.slot, w.u,    w.partial}) {
     const char *begin = static_cast<const char *>(t.data);
     EXPECT_GE(begin, end);
     EXPECT_EQ((begin - base) % 256, 0);

@@ -29,7 +29,7 @@ void expectLosses(const std::vector<double> &got, const std::vector<double> &wan
 
 /// What a gradient's buffer holds once `want` was added to it.
 std::vector<double> after(const std::vector<float> &before, std::vector<double> want) {
-  for (std::size_t i = 0; i < before.size(); ++i)
+  for (std::size_t i = 0; i < std::min(before.size(), want.size()); ++i) // no bias has no gradient
     want[i] += before[i];
   return want;
 }

@@ -1,0 +1,66 @@
+#include "kernels/lce/kernels.h"
+#include "kernels/loss/dsl_helpers.h"
+
+namespace tilewright::lce {
+namespace {
+
+std::string str(const CompleteSpec &spec) {
+  return std::string(elementName(spec.element)) + ",e=" + elementName(spec.exponentials) +
+         spec.terms.logitStr() + spec.terms.rowStr() + "," + spec.block.str();
+}
+
+} // namespace
+
+Kernel completeInPlace(const CompleteSpec &spec) {
+  return defineKernel("lce_complete_in_place", str(spec), [spec](KernelBuilder &k) {
+    const View label = k.input("label", ElementType::i32, 1), anchor = k.input("anchor", ElementType::f32, 1);
+    const View factor = k.input("factor", ElementType::f32, 1),
+               moment = k.input("moment", ElementType::f32, 1);
+    const View rowNorm = spec.terms.margin ? k.input("row_norm", ElementType::f32, 1) : View();
+    const LogitTerms terms(spec.terms);
+    terms.declare(k);
+    const View e = k.output("e", spec.exponentials, 2);
+
+    const auto [rows, classes] = k.block(e.dim(0), e.dim(1), spec.block.rows, spec.block.columns);
+    LogitPlace place{rows, classes, label[rows], {}};
+    if (spec.terms.margin) place.rowNorm = rowNorm[rows];
+
+    k.ifThen(k.toCondition(max(label[rows], Axis::rows) >= 0), [&, rows = rows, classes = classes] {
+      const Tile stored = e.at(rows, classes), above = log(stored);
+      const Tile gradient = stored * (factor[rows] + moment[rows] * above);
+      const Tile rate = terms.classRate(above + anchor[rows], place);
+      k.store(e, rows, classes, select(stored > 0, times(gradient, rate), 0));
+    });
+  });
+}
+
+Kernel completeAgain(const CompleteSpec &spec) {
+  return defineKernel("lce_complete_again", str(spec), [spec](KernelBuilder &k) {
+    const auto rowInput = [&](const char *name) { return k.input(name, ElementType::f32, 1); };
+    const View x = k.input("xc", spec.element, 2), w = k.input("w", spec.element, 2);
+    const View label = k.input("label", ElementType::i32, 1);
+    const View anchor = rowInput("anchor"), factor = rowInput("factor");
+    const View moment = spec.terms.gradEntropy ? rowInput("moment") : View();
+    const View uniform = rowInput("uniform");
+    const View classWeight = spec.terms.classWeight ? rowInput("class_weight") : View();
+    const View rowNorm = spec.terms.margin ? rowInput("row_norm") : View();
+    const LogitTerms terms(spec.terms);
+    terms.declare(k);
+    const View e = k.output("e", spec.exponentials, 2);
+
+    const auto [rows, classes] = k.block(x.dim(0), w.dim(0), spec.block.rows, spec.block.columns);
+    k.ifThen(k.toCondition(max(label[rows], Axis::rows) >= 0), [&, rows = rows, classes = classes] {
+      LogitPlace place{rows, classes, label[rows], {}};
+      if (spec.terms.margin) place.rowNorm = rowNorm[rows];
+      const Tile z = terms.logit(dot(x.rows(rows), w.rows(classes).transpose()), place);
+      const Tile above = z - anchor[rows];
+      Tile ofP = factor[rows];
+      if (moment.valid()) ofP = ofP + moment[rows] * above;
+      const Tile spread = classWeight.valid() ? uniform[rows] * classWeight[classes] : uniform[rows];
+      const Tile gradient = times(exp(above) * ofP - spread, terms.classRate(z, place));
+      k.store(e, rows, classes, select(classes.positions() != label[rows], gradient, 0));
+    });
+  });
+}
+
+} // namespace tilewright::lce

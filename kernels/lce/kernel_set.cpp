@@ -1,0 +1,148 @@
+#include "kernels/lce/kernel_set.h"
+
+#include <vector>
+
+#include "kernels/jit.h"
+
+namespace tilewright::lce {
+namespace {
+
+// One program of the one-hot sum is a row; wider than this, the row is split.
+constexpr int64_t kOneHotColumns = 512;
+// E is read and written once, a few cache lines of some rows at a time.
+constexpr Block kInPlaceBlock{8, 256};
+
+CompileOptions optionsFor(const Product &product) {
+  CompileOptions options;
+  options.schedule.contractionStep = product.contractionStep;
+  return options;
+}
+
+/// Collects what is wanted, and makes it all at once.
+class Wishes {
+public:
+  Wishes(const Problem &problem, const Config &config) : p_(problem), config_(config) {}
+
+  void collect(KernelSet &kernels) {
+    // A small one first, which tells whether to compile at all; then the large ones, so that no thread is
+    // left with one at the end.
+    want(kernels.compactRows, compactRows({p_.label, p_.dHidden}));
+    products(kernels);
+    want(kernels.gatherRows,
+         gatherRows({p_.element, p_.terms, p_.wantsGradients() && !p_.terms.logitsAreProducts()}));
+    want(kernels.checkAnchor, checkAnchor());
+    want(kernels.combine, combine(combineSpec()));
+    if (p_.reduction != Reduction::none) want(kernels.reduceLoss, reduceLoss(isMean()));
+    options(kernels);
+  }
+
+  Status make(Runtime &runtime) {
+    TW_ASSIGN_OR_RETURN(const std::vector<KernelHandle> made, jitAll(runtime, requests_));
+    for (std::size_t i = 0; i < made.size(); ++i)
+      *places_[i] = made[i];
+    return Status();
+  }
+
+private:
+  void want(KernelHandle &place, Kernel kernel, const CompileOptions &options = {}) {
+    requests_.push_back({std::move(kernel), options});
+    places_.push_back(&place);
+  }
+
+  bool isMean() const { return p_.reduction == Reduction::mean; }
+
+  void products(KernelSet &kernels) {
+    const bool storesE = p_.wantsGradients() && p_.completion() != Completion::again;
+    const auto exponentials = storesE ? std::optional(p_.exponentials()) : std::nullopt;
+    want(kernels.forward,
+         forward({p_.element, exponentials, config_.forward.block, p_.terms, p_.rowSums(), p_.outputs.best}),
+         optionsFor(config_.forward));
+    const CompleteSpec complete{p_.element, p_.exponentials(), config_.forward.block, p_.terms};
+    if (p_.completion() == Completion::again)
+      want(kernels.complete, completeAgain(complete), optionsFor(config_.forward));
+    const bool uniform = p_.isUniformRankOne(), classFactor = uniform && p_.hasClassFactor();
+    if (p_.dHidden)
+      want(kernels.dHidden,
+           dHidden(
+               {p_.element, p_.exponentials(), *p_.dHidden, config_.dHidden.block, uniform, p_.terms.margin}),
+           optionsFor(config_.dHidden));
+    if (p_.dWeight) {
+      // What is still to be normalised is in fp32, and adds to nothing.
+      const ElementType output = p_.terms.margin ? ElementType::f32 : *p_.dWeight;
+      wantParts(kernels.dWeight, output, p_.accumulate && !p_.terms.margin, optionsFor(config_.dWeight),
+                [&](const Accumulation &accumulation, ElementType type) {
+                  return dWeight(
+                      {p_.exponentials(), type, accumulation, config_.dWeight.block, uniform, classFactor});
+                });
+      want(kernels.rankLabels, rankLabels());
+      want(kernels.oneHotSum, oneHotSum(p_.element, kOneHotColumns));
+    }
+    if (p_.dBias)
+      wantParts(kernels.dBias, *p_.dBias, p_.accumulate, {},
+                [&](const Accumulation &accumulation, ElementType type) {
+                  return dBias({p_.exponentials(), type, accumulation, uniform, classFactor});
+                });
+  }
+
+  template <typename Make>
+  void wantParts(PartKernels &parts, ElementType output, bool accumulate, const CompileOptions &options,
+                 const Make &make) {
+    using Mode = Accumulation::Mode;
+    const ElementType f32 = ElementType::f32;
+    if (config_.chunks(p_) == 1)
+      return want(parts.first, make(Accumulation{Mode::store, accumulate}, output), options);
+    const bool inPlace = output == f32; // else in a buffer of its own
+    want(parts.first, make(Accumulation{inPlace && accumulate ? Mode::add : Mode::store, false}, f32),
+         options);
+    want(parts.next, make(Accumulation{Mode::add, false}, f32), options);
+    if (!inPlace) want(parts.last, make(Accumulation{Mode::finish, accumulate}, output), options);
+  }
+
+  CombineSpec combineSpec() const {
+    CombineSpec spec;
+    spec.terms = p_.terms;
+    spec.sums = p_.rowSums();
+    spec.outputs = p_.outputs;
+    if (p_.wantsGradients())
+      spec.gradients = {p_.element, p_.exponentials(), {p_.upstream, isMean()}, p_.completion()};
+    return spec;
+  }
+
+  void options(KernelSet &kernels) {
+    if (p_.terms.classWeight) {
+      want(kernels.rowWeights, rowWeights());
+      want(kernels.weightFacts, weightFacts(isMean()));
+    }
+    if (p_.terms.margin) {
+      want(kernels.classNorms, classNorms(p_.element, p_.terms.classWeight));
+      if (p_.dWeight) {
+        const bool inPlace = *p_.dWeight == ElementType::f32 && !p_.accumulate;
+        want(kernels.normalise, normalise({p_.element, *p_.dWeight, inPlace, p_.accumulate}));
+      }
+    }
+    if (p_.completion() == Completion::inPlace)
+      want(kernels.complete, completeInPlace({p_.element, p_.exponentials(), kInPlaceBlock, p_.terms}));
+    if (p_.outputs.monitored) want(kernels.monitor, monitor());
+    if (!p_.isUniformRankOne()) return;
+    if (p_.dHidden) want(kernels.sumClasses, sumRows(p_.element, p_.hasClassFactor()));
+    if (p_.dWeight) want(kernels.sumRows, sumRows(p_.element, true));
+    if (p_.dHidden || p_.dWeight) want(kernels.sumParts, sumRows(ElementType::f32, false));
+  }
+
+  const Problem &p_;
+  const Config &config_;
+  std::vector<JitRequest> requests_;
+  std::vector<KernelHandle *> places_;
+};
+
+} // namespace
+
+StatusOr<KernelSet> makeKernels(Runtime &runtime, const Problem &problem, const Config &config) {
+  KernelSet kernels;
+  Wishes wishes(problem, config);
+  wishes.collect(kernels);
+  TW_RETURN_IF_ERROR(wishes.make(runtime));
+  return kernels;
+}
+
+} // namespace tilewright::lce

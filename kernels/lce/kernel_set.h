@@ -1,0 +1,27 @@
+#pragma once
+
+#include "kernels/lce/plan.h"
+#include "runtime/runtime.h"
+
+namespace tilewright::lce {
+
+/// For chunks in that order: of a gradient that they all add to. With one chunk, only the first is there.
+struct PartKernels {
+  KernelHandle first, next, last;
+};
+
+/// The loaded kernels of one problem and configuration; those it has no use for stay null.
+struct KernelSet {
+  KernelHandle compactRows, gatherRows, forward, checkAnchor, combine, reduceLoss;
+  KernelHandle rankLabels, oneHotSum, dHidden;
+  PartKernels dWeight, dBias;
+
+  // Of some options only.
+  KernelHandle rowWeights, weightFacts, classNorms, normalise;
+  KernelHandle complete, monitor;
+  KernelHandle sumClasses, sumRows, sumParts;
+};
+
+StatusOr<KernelSet> makeKernels(Runtime &runtime, const Problem &problem, const Config &config);
+
+} // namespace tilewright::lce

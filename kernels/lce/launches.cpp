@@ -1,0 +1,224 @@
+#include "kernels/lce/launches.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/loss/carver.h"
+
+namespace tilewright::lce {
+namespace {
+
+/// Those that are there.
+void append(KernelArguments &arguments, std::initializer_list<TensorRef> tensors) {
+  for (const TensorRef &tensor : tensors)
+    if (tensor.data) arguments.push_back(tensor);
+}
+
+} // namespace
+
+Launches::Launches(Device &device, Stream stream, const Problem &problem, const Config &config,
+                   const KernelSet &kernels, const LinearCrossEntropyTensors &tensors,
+                   const LinearCrossEntropyOptions &options, const Workspace &workspace)
+    : device_(device), stream_(stream), p_(problem), config_(config), kernels_(kernels), t_(tensors),
+      options_(options), w_(workspace), logitTerms_(problem.terms),
+      rowTerms_(problem.terms, problem.wantsGradients()) {
+  if (!w_.rowLoss.data) w_.rowLoss = t_.loss;
+  const auto prefer = [](TensorRef &own, const TensorRef &callers) {
+    if (callers.data) own = callers;
+  };
+  prefer(w_.lse, t_.lse);
+  prefer(w_.entropy, t_.entropy);
+  prefer(w_.argmax, t_.argmax);
+  prefer(w_.correct, t_.correct);
+  values_ = {options,        options.lmcl.value_or(Margin()),
+             p_.classes,     t_.bias,
+             t_.classWeight, t_.gradLse,
+             t_.gradEntropy, w_.weightFacts,
+             w_.classNorm};
+}
+
+Status Launches::run() {
+  TW_RETURN_IF_ERROR(compact());
+  TW_RETURN_IF_ERROR(prepare());
+  for (int64_t chunk = 0; chunk < config_.chunks(p_); ++chunk) {
+    selectChunk(chunk);
+    TW_RETURN_IF_ERROR(exponentials());
+    TW_RETURN_IF_ERROR(complete());
+    if (p_.dHidden) TW_RETURN_IF_ERROR(hiddenGradient());
+    if (p_.dWeight) TW_RETURN_IF_ERROR(weightGradient(chunk));
+    if (p_.dBias) TW_RETURN_IF_ERROR(biasGradient(chunk));
+  }
+  return finish();
+}
+
+Status Launches::compact() {
+  TW_RETURN_IF_ERROR(fill(device_, w_.rowNumbers, 0xFF, stream_)); // -1: no row
+  TW_RETURN_IF_ERROR(fill(device_, w_.summary, 0, stream_));       // stays when there is no row at all
+  for (const TensorRef &ofRows : {w_.entropy, w_.correct, w_.top, w_.norm}) // what ignored rows keep
+    if (ofRows.data) TW_RETURN_IF_ERROR(fill(device_, ofRows, 0, stream_));
+  if (w_.argmax.data) TW_RETURN_IF_ERROR(fill(device_, w_.argmax, 0xFF, stream_));
+  KernelArguments arguments = {t_.label,   options_.ignoreIndex,  p_.classes, w_.row, w_.compactLabel,
+                               w_.summary, device_.labelReport(), w_.rowLoss, w_.lse};
+  if (p_.dHidden) arguments.push_back(t_.dHidden);
+  return launch(kernels_.compactRows, arguments);
+}
+
+/// What options need of all rows or classes beforehand.
+Status Launches::prepare() {
+  if (p_.terms.classWeight) {
+    TW_RETURN_IF_ERROR(launch(kernels_.rowWeights, {w_.compactLabel, t_.classWeight, w_.rowWeight}));
+    TW_RETURN_IF_ERROR(launch(kernels_.weightFacts,
+                              {w_.rowWeight, t_.classWeight, w_.summary, w_.weightFacts, w_.firstBadWeight}));
+  }
+  if (p_.terms.margin) {
+    KernelArguments arguments = {t_.weight};
+    append(arguments, {t_.classWeight, w_.classNorm, w_.classFactor});
+    TW_RETURN_IF_ERROR(launch(kernels_.classNorms, arguments));
+  }
+  if (!p_.isUniformRankOne() || !p_.dHidden) return Status();
+  return sumUp(kernels_.sumClasses, t_.weight, classFactor(), w_.classSum);
+}
+
+void Launches::selectChunk(int64_t chunk) {
+  first_ = chunk * config_.chunkRows;
+  const int64_t rows = std::min(config_.chunkRows, p_.rows - first_);
+  c_ = w_;
+  c_.row = w_.row.rows(first_, rows);
+  c_.compactLabel = w_.compactLabel.rows(first_, rows);
+  std::vector<TensorRef *> tensors = {
+      &c_.xc,      &c_.xs,   &c_.u,      &c_.target, &c_.anchor,  &c_.redo,  &c_.sums,
+      &c_.tops,    &c_.best, &c_.e,      &c_.scale,  &c_.oneHot,  &c_.order, &c_.run,
+      &c_.rowNorm, &c_.rate, &c_.factor, &c_.moment, &c_.uniform, &c_.self,  &c_.targetRate};
+  for (TensorRef &sum : c_.rowSums)
+    tensors.push_back(&sum);
+  for (TensorRef *tensor : tensors)
+    if (tensor->data) *tensor = tensor->rows(0, rows);
+}
+
+/// E and the losses. The second launch of the forward kernel is for rows whose anchor was wrong, if there are
+/// any.
+Status Launches::exponentials() {
+  KernelArguments arguments = {t_.hidden, t_.weight, c_.row, c_.compactLabel};
+  logitTerms_.bind(values_, arguments);
+  append(arguments, {c_.xc, c_.target, c_.anchor, c_.redo, c_.rowNorm, c_.rate, c_.targetRate});
+  TW_RETURN_IF_ERROR(launch(kernels_.gatherRows, arguments));
+  TW_RETURN_IF_ERROR(forward());
+  TW_RETURN_IF_ERROR(launch(kernels_.checkAnchor, {c_.sums, c_.tops, c_.anchor, c_.redo}));
+  TW_RETURN_IF_ERROR(forward());
+  return combine();
+}
+
+Status Launches::forward() {
+  KernelArguments arguments = {c_.xc, t_.weight, c_.compactLabel, c_.anchor, c_.redo};
+  append(arguments, {c_.rowNorm});
+  logitTerms_.bind(values_, arguments);
+  if (p_.terms.labelSmoothing) append(arguments, {t_.classWeight});
+  append(arguments, {c_.sums, c_.tops, c_.best});
+  for (const TensorRef &sum : c_.rowSums)
+    append(arguments, {sum});
+  if (p_.completion() != Completion::again) append(arguments, {c_.e});
+  return launch(kernels_.forward, arguments);
+}
+
+Status Launches::combine() {
+  KernelArguments arguments = {c_.sums, c_.target, c_.anchor, c_.row, c_.compactLabel};
+  if (p_.outputs.best) append(arguments, {c_.tops, c_.best});
+  for (const TensorRef &sum : c_.rowSums)
+    append(arguments, {sum});
+  if (p_.wantsGradients()) append(arguments, {c_.rowNorm});
+  rowTerms_.bind(values_, arguments);
+  append(arguments, {c_.rowLoss, c_.lse, c_.entropy, c_.argmax, c_.correct, c_.top, c_.norm});
+  if (p_.wantsGradients()) {
+    append(arguments, {c_.summary, t_.gradOutput, c_.xc, c_.rate, c_.targetRate, c_.scale, c_.oneHot, c_.xs,
+                       c_.factor, c_.moment, c_.uniform, c_.self});
+  }
+  return launch(kernels_.combine, arguments);
+}
+
+Status Launches::complete() {
+  if (p_.completion() == Completion::none) return Status();
+  KernelArguments arguments;
+  if (p_.completion() == Completion::again) {
+    arguments = {c_.xc, t_.weight, c_.compactLabel, c_.anchor, c_.factor};
+    append(arguments, {c_.moment, c_.uniform, t_.classWeight});
+  } else {
+    arguments = {c_.compactLabel, c_.anchor, c_.factor, c_.moment};
+  }
+  append(arguments, {c_.rowNorm});
+  logitTerms_.bind(values_, arguments);
+  arguments.push_back(c_.e);
+  return launch(kernels_.complete, arguments);
+}
+
+Status Launches::hiddenGradient() {
+  KernelArguments arguments = {c_.e, t_.weight, c_.compactLabel, c_.scale, c_.oneHot, c_.row};
+  if (p_.isUniformRankOne()) append(arguments, {c_.uniform, c_.classSum});
+  if (p_.terms.margin) append(arguments, {c_.self, c_.xc});
+  arguments.push_back(t_.dHidden);
+  return launch(kernels_.dHidden, arguments);
+}
+
+Status Launches::weightGradient(int64_t chunk) {
+  TW_RETURN_IF_ERROR(fill(device_, w_.slot, 0xFF, stream_)); // -1: the label does not occur
+  TW_RETURN_IF_ERROR(launch(kernels_.rankLabels, {c_.compactLabel, c_.order, c_.run, w_.slot}));
+  TW_RETURN_IF_ERROR(launch(kernels_.oneHotSum, {c_.xc, c_.oneHot, c_.order, c_.run, c_.u}));
+
+  KernelArguments arguments = {c_.e, c_.xs, c_.u, w_.slot, w_.summary, first_};
+  if (p_.isUniformRankOne()) {
+    TW_RETURN_IF_ERROR(sumUp(kernels_.sumRows, c_.xc, c_.uniform, c_.rowSum));
+    append(arguments, {c_.rowSum, classFactor()});
+  }
+  return launchPart(kernels_.dWeight, chunk, arguments, w_.partial, t_.dWeight);
+}
+
+Status Launches::biasGradient(int64_t chunk) {
+  KernelArguments arguments = {c_.e, c_.compactLabel, c_.scale, c_.oneHot, w_.summary, first_};
+  if (p_.isUniformRankOne()) append(arguments, {c_.uniform, classFactor()});
+  return launchPart(kernels_.dBias, chunk, arguments, w_.partialBias, t_.dBias);
+}
+
+Status Launches::finish() {
+  if (kernels_.normalise) {
+    KernelArguments arguments = {t_.weight, w_.classNorm};
+    append(arguments, {w_.partial, t_.dWeight});
+    TW_RETURN_IF_ERROR(launch(kernels_.normalise, arguments));
+  }
+  if (p_.outputs.monitored)
+    TW_RETURN_IF_ERROR(launch(kernels_.monitor, {w_.lse, w_.entropy, w_.top, w_.norm, w_.argmax, w_.correct,
+                                                 w_.summary, t_.monitored}));
+  if (p_.reduction == Reduction::none) return Status();
+  return launch(kernels_.reduceLoss, {w_.rowLoss, w_.summary, t_.loss});
+}
+
+Status Launches::sumUp(const KernelHandle &kernel, const TensorRef &matrix, const TensorRef &factor,
+                       const TensorRef &sum) {
+  TensorRef from = matrix;
+  for (int step = 0; step == 0 || from.sizes[0] > 1; ++step) {
+    const int64_t parts = ceilDiv(from.sizes[0], kSummedRows);
+    const TensorRef to = parts <= 1 ? sum : w_.partSums[step % 2].rows(0, parts);
+    KernelArguments arguments = {from};
+    if (step == 0) append(arguments, {factor});
+    arguments.push_back(to);
+    TW_RETURN_IF_ERROR(launch(step == 0 ? kernel : kernels_.sumParts, arguments));
+    from = to;
+  }
+  return Status();
+}
+
+Status Launches::launchPart(const PartKernels &kernels, int64_t chunk, KernelArguments arguments,
+                            const TensorRef &partial, const TensorRef &result) {
+  const bool last = chunk > 0 && chunk + 1 == config_.chunks(p_);
+  if (last && kernels.last) {
+    append(arguments, {partial, result});
+    return launch(kernels.last, arguments);
+  }
+  arguments.push_back(partial.data ? partial : result);
+  return launch(chunk == 0 ? kernels.first : kernels.next, arguments);
+}
+
+const TensorRef &Launches::classFactor() const {
+  if (w_.classFactor.data) return w_.classFactor;
+  return w_.classNorm.data ? w_.classNorm : t_.classWeight;
+}
+
+} // namespace tilewright::lce

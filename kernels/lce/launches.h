@@ -1,0 +1,57 @@
+#pragma once
+
+#include <initializer_list>
+
+#include "kernels/lce/kernel_set.h"
+#include "kernels/lce/plan.h"
+#include "kernels/linear_cross_entropy.h"
+
+namespace tilewright::lce {
+
+/// Enqueues the launches of one call. Nothing here reads a tensor's data.
+class Launches {
+public:
+  Launches(Device &device, Stream stream, const Problem &problem, const Config &config,
+           const KernelSet &kernels, const LinearCrossEntropyTensors &tensors,
+           const LinearCrossEntropyOptions &options, const Workspace &workspace);
+
+  Status run();
+
+private:
+  Status compact();
+  Status prepare();
+  void selectChunk(int64_t chunk);
+  Status exponentials();
+  Status forward();
+  Status combine();
+  Status complete();
+  Status hiddenGradient();
+  Status weightGradient(int64_t chunk);
+  Status biasGradient(int64_t chunk);
+  Status finish();
+
+  Status sumUp(const KernelHandle &kernel, const TensorRef &matrix, const TensorRef &factor,
+               const TensorRef &sum);
+  Status launchPart(const PartKernels &kernels, int64_t chunk, KernelArguments arguments,
+                    const TensorRef &partial, const TensorRef &result);
+  Status launch(const KernelHandle &kernel, const KernelArguments &arguments) {
+    return device_.launch(*kernel, arguments, stream_);
+  }
+  const TensorRef &classFactor() const;
+
+  Device &device_;
+  Stream stream_;
+  const Problem &p_;
+  const Config &config_;
+  const KernelSet &kernels_;
+  const LinearCrossEntropyTensors &t_;
+  const LinearCrossEntropyOptions &options_;
+  Workspace w_; ///< with the caller's own tensors where there are some
+  Workspace c_; ///< this chunk's part of it
+  TermValues values_;
+  const LogitTerms logitTerms_;
+  const RowTerms rowTerms_;
+  int64_t first_ = 0; ///< this chunk's first row
+};
+
+} // namespace tilewright::lce

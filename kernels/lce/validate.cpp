@@ -1,0 +1,83 @@
+#include "kernels/loss/validate.h"
+
+#include "kernels/lce_execution.h"
+
+namespace tilewright::lce {
+namespace {
+
+Status checkGradients(const LinearCrossEntropyTensors &t, Problem &p) {
+  if (t.dHidden.data) {
+    TW_RETURN_IF_ERROR(checkGradient(t.dHidden, "dHidden", p.rows, p.hidden, p.element));
+    p.dHidden = t.dHidden.element;
+  }
+  if (t.dWeight.data) {
+    TW_RETURN_IF_ERROR(checkGradient(t.dWeight, "dWeight", p.classes, p.hidden, p.element));
+    p.dWeight = t.dWeight.element;
+  }
+  if (t.dBias.data) {
+    if (!t.bias.data) return userError("dBias is the gradient of a bias, and there is none; leave it null");
+    TW_RETURN_IF_ERROR(checkBias(t.dBias, "dBias", p.classes, t.bias.element));
+    p.dBias = t.dBias.element;
+  }
+  return Status();
+}
+
+LossTerms termsOf(const LinearCrossEntropyTensors &t, const LinearCrossEntropyOptions &o) {
+  LossTerms terms;
+  if (t.bias.data) terms.bias = t.bias.element;
+  terms.logitScale = o.logitScale != 1;
+  terms.softcap = o.softcap.has_value();
+  terms.margin = o.lmcl.has_value();
+  terms.prob = o.objective == Objective::prob;
+  terms.classWeight = t.classWeight.data != nullptr;
+  terms.labelSmoothing = o.labelSmoothing > 0;
+  terms.zLoss = o.zLoss > 0;
+  terms.gradLse = t.gradLse.data != nullptr;
+  terms.gradEntropy = t.gradEntropy.data != nullptr;
+  return terms;
+}
+
+RowOutputs outputsOf(const LinearCrossEntropyTensors &t) {
+  const bool monitored = t.monitored.data != nullptr;
+  return {monitored || t.entropy.data, monitored || t.argmax.data || t.correct.data, monitored};
+}
+
+} // namespace
+
+StatusOr<Problem> validate(const LinearCrossEntropyTensors &t, const LinearCrossEntropyOptions &options) {
+  TW_RETURN_IF_ERROR(checkOptions(options, t.classWeight.data != nullptr));
+  if (options.lmcl) TW_RETURN_IF_ERROR(checkMargin(*options.lmcl, options, t.bias.data != nullptr));
+  TW_RETURN_IF_ERROR(checkMatrix(t.hidden, "hidden"));
+  TW_RETURN_IF_ERROR(checkMatrix(t.weight, "weight"));
+  Problem p;
+  p.rows = t.hidden.sizes[0], p.hidden = t.hidden.sizes[1], p.classes = t.weight.sizes[0];
+  p.element = t.hidden.element;
+  TW_RETURN_IF_ERROR(checkSizes(p.rows, p.classes));
+  if (p.hidden < 1) return userError("hidden states need at least 1 column, found 0");
+  TW_RETURN_IF_ERROR(checkShape(t.weight, "weight", p.classes, p.hidden));
+  if (t.weight.element != p.element)
+    return userError(std::string("weight must have the type of hidden, ") + elementName(p.element) +
+                     ", but has " + elementName(t.weight.element));
+  TW_RETURN_IF_ERROR(checkLossTensors({t.label, t.gradOutput, t.loss, t.lse}, p.rows, options.reduction));
+  TW_RETURN_IF_ERROR(checkOptionTensors(
+      {t.classWeight, t.gradLse, t.gradEntropy, t.entropy, t.argmax, t.correct, t.monitored}, p.rows,
+      p.classes));
+  if (t.bias.data) TW_RETURN_IF_ERROR(checkBias(t.bias, "bias", p.classes, p.element));
+  TW_RETURN_IF_ERROR(checkGradients(t, p));
+  p.label = t.label.element;
+  p.reduction = options.reduction;
+  p.wantsLse = t.lse.data != nullptr;
+  p.upstream = upstreamOf(t.gradOutput, p.rows, options.reduction);
+  p.terms = termsOf(t, options);
+  p.outputs = outputsOf(t);
+  p.accumulate = options.accumulate;
+  if (options.workspaceLimit < 0)
+    return userError("the workspace limit must be 0 (none) or a number of bytes, found " +
+                     std::to_string(options.workspaceLimit));
+  if (options.variant == Variant::lossOnly && p.wantsGradients())
+    return userError(
+        "variant loss_only computes no gradient; leave dHidden and dWeight null or choose another variant");
+  return p;
+}
+
+} // namespace tilewright::lce

@@ -1,0 +1,44 @@
+#include <limits>
+
+#include "kernels/loss/dsl_helpers.h"
+#include "kernels/loss/kernels.h"
+
+namespace tilewright {
+
+Kernel rowWeights() {
+  return defineKernel("loss_row_weights", "", [](KernelBuilder &k) {
+    const View label = k.input("label", ElementType::i32, 1);
+    const View classWeight = k.input("class_weight", ElementType::f32, 1);
+    const View rowWeight = k.output("row_weight", ElementType::f32, 1);
+
+    const Range rows = k.blockRows(label.dim(0), 128);
+    k.store(rowWeight, rows, classWeight.gather(rowNumbers(k, label, rows))); // no row has no weight
+  });
+}
+
+Kernel weightFacts(bool mean) {
+  return defineKernel("loss_weight_facts", mean ? "mean" : "", [mean](KernelBuilder &k) {
+    const View rowWeight = k.input("row_weight", ElementType::f32, 1);
+    const View classWeight = k.input("class_weight", ElementType::f32, 1);
+    const View summary = k.input("summary", ElementType::i32, 1);
+    const View facts = k.output("weight_facts", ElementType::f32, 1);
+    const View firstBad = k.output("first_bad", ElementType::i32, 1);
+
+    const auto place = [&](int64_t i) { return k.range(Axis::rows, k.constant(i), 1); };
+    const Range classes = k.whole(classWeight.dim(0));
+    const Tile weights = classWeight[classes];
+    const Tile size = k.toTile(classWeight.dim(0), ElementType::i32);
+
+    Tile share = number(k, 1);
+    if (mean) {
+      const Tile total = sum(rowWeight[k.whole(rowWeight.dim(0))], Axis::columns);
+      share = select(total > 0, validRows(k, summary) / total, 0);
+    }
+    k.store(facts, place(0), share);
+    k.store(facts, place(1), sum(weights, Axis::columns) / cast(size, ElementType::f32));
+    const Tile good = (weights >= 0) & (weights < std::numeric_limits<float>::infinity());
+    k.store(firstBad, place(0), min(select(good, size, classes.positions()), Axis::columns));
+  });
+}
+
+} // namespace tilewright

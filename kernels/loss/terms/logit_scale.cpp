@@ -1,0 +1,24 @@
+#include "kernels/loss/terms/terms.h"
+
+namespace tilewright {
+namespace {
+
+/// z = S t.
+class LogitScale final : public LogitTerm {
+public:
+  void declare(KernelBuilder &k) override { scale_ = k.scalar("logit_scale"); }
+  void bind(const TermValues &values, KernelArguments &arguments) const override {
+    arguments.push_back(values.options.logitScale);
+  }
+  Tile apply(const Tile &t, const LogitPlace &) const override { return scale_ * t; }
+  Tile rowRate(const LogitPlace &) const override { return scale_; }
+
+private:
+  Tile scale_;
+};
+
+} // namespace
+
+std::unique_ptr<LogitTerm> logitScaleTerm() { return std::make_unique<LogitScale>(); }
+
+} // namespace tilewright

@@ -1,0 +1,25 @@
+#include "kernels/loss/terms/terms.h"
+
+namespace tilewright {
+namespace {
+
+/// A gradient that arrives for lse_i: dlse_i/dz_ij = p_ij.
+class LseGradient final : public RowTerm {
+public:
+  void declare(KernelBuilder &k) override { gradient_ = k.input("grad_lse", ElementType::f32, 1); }
+  void bind(const TermValues &values, KernelArguments &arguments) const override {
+    arguments.push_back(values.gradLse);
+  }
+  void add(const RowFacts &row, RowTotals &totals) const override {
+    addTo(totals.mass, gradient_.gather(row.number));
+  }
+
+private:
+  View gradient_;
+};
+
+} // namespace
+
+std::unique_ptr<RowTerm> lseGradientTerm() { return std::make_unique<LseGradient>(); }
+
+} // namespace tilewright
