@@ -9,9 +9,27 @@ namespace {
 
 bool isStopped(const StopRequest &stop) { return stop && stop(); }
 
+/// Runs that fit a turn.
+int runsOf(double milliseconds, const MeasureOptions &options) {
+  constexpr double most = 1000;
+  return static_cast<int>(
+      std::clamp(std::ceil(options.turnMilliseconds / std::max(milliseconds, 1e-6)), 1.0, most));
+}
+
+/// Milliseconds of one of `runs` runs.
+StatusOr<double> turn(Device &device, Stream stream, const Contestant &contestant, int runs) {
+  if (contestant.prepare) TW_RETURN_IF_ERROR(contestant.prepare());
+  TW_ASSIGN_OR_RETURN(const double milliseconds, device.time(stream, [&]() -> Status {
+    for (int i = 0; i < runs; ++i)
+      TW_RETURN_IF_ERROR(contestant.run());
+    return {};
+  }));
+  return milliseconds / runs;
+}
+
 /// One contestant so far.
 struct Entry {
-  std::vector<double> milliseconds;
+  std::vector<double> milliseconds; ///< of each turn
   Status failure;
   bool dropped = false;
 };
@@ -56,9 +74,9 @@ double median(std::vector<double> values) {
 Status warmUp(Device &device, Stream stream, const Contestant &work, const MeasureOptions &options,
               const StopRequest &stop) {
   double before = 0;
-  for (int run = 0; run < options.maxWarmUps && !isStopped(stop); ++run) {
-    TW_ASSIGN_OR_RETURN(const double now, device.time(stream, work));
-    if (run > 0 && std::fabs(now - before) <= options.settledWithin * before) return {};
+  for (int i = 0; i < options.maxWarmUps && !isStopped(stop); ++i) {
+    TW_ASSIGN_OR_RETURN(const double now, turn(device, stream, work, i ? runsOf(before, options) : 1));
+    if (i > 0 && std::fabs(now - before) <= options.settledWithin * before) return {};
     before = now;
   }
   return {};
@@ -69,16 +87,17 @@ std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vec
   std::vector<Entry> entries(contestants.size());
   for (int round = 0; round < options.repetitions && !isStopped(stop); ++round) {
     for (std::size_t i = 0; i < entries.size() && !isStopped(stop); ++i) {
-      const std::size_t turn = round % 2 ? entries.size() - 1 - i : i;
-      Entry &entry = entries[turn];
+      const std::size_t next = round % 2 ? entries.size() - 1 - i : i;
+      Entry &entry = entries[next];
       if (entry.dropped || !entry.failure.ok()) continue;
-      const StatusOr<double> time = device.time(stream, contestants[turn]);
+      const int runs = round ? runsOf(entry.milliseconds.back(), options) : 1;
+      const StatusOr<double> time = turn(device, stream, contestants[next], runs);
       if (time.ok())
         entry.milliseconds.push_back(*time);
       else
         entry.failure = time.status();
     }
-    dropSlowOnes(entries, options.dropBeyond);
+    dropSlowOnes(entries, round ? options.dropBeyond : options.hopelessBeyond);
     if (round > 0) dropSlowerHalf(entries, options.survivors);
   }
   std::vector<StatusOr<Timing>> results;

@@ -10,30 +10,38 @@
 namespace tilewright {
 
 struct MeasureOptions {
-  int repetitions = 5;         ///< of those that are not dropped
-  double settledWithin = 0.03; ///< warm-up ends when a run takes as long as the one before, up to this share
+  int repetitions = 5; ///< turns of those that are not dropped
+  /// A turn repeats the work, back to back, for about this long, once at least: short work alone is over
+  /// before a clock has settled. The first turn is one run.
+  double turnMilliseconds = 60;
+  double settledWithin = 0.03; ///< warm-up ends when a turn is as fast as the one before, up to this share
   int maxWarmUps = 10;
-  /// Slower than the fastest by this factor: not repeated.
+  /// Slower than the fastest by this factor in its first run: hopeless, and not repeated.
+  double hopelessBeyond = 1.3;
+  /// The same after each later round.
   double dropBeyond = 1.1;
   /// After each round but the first the slower half is not repeated, but these many are.
   std::size_t survivors = 3;
 };
 
-/// Says whether to stop as soon as possible; asked before each run.
+/// Says whether to stop as soon as possible; asked before each turn.
 using StopRequest = std::function<bool()>;
 
 struct Timing {
-  double milliseconds = 0; ///< median
-  int repetitions = 0;
+  double milliseconds = 0; ///< of one run: the median of the turns' means
+  int repetitions = 0;     ///< turns
 };
 
 /// The middle one, or the mean of the two in the middle; of at least one value.
 double median(std::vector<double> values);
 
-/// Work to be timed; enqueues it.
-using Contestant = std::function<Status()>;
+/// Work to be timed.
+struct Contestant {
+  std::function<Status()> run;     ///< enqueues it once
+  std::function<Status()> prepare; ///< enqueues what comes before a turn, untimed; may be null
+};
 
-/// Runs `work` until the device's clock has settled.
+/// Runs the work until the device's clock has settled.
 Status warmUp(Device &device, Stream stream, const Contestant &work, const MeasureOptions &options,
               const StopRequest &stop);
 

@@ -41,6 +41,13 @@ std::optional<std::string> NamedValues::text(const std::string &name) const {
   return text ? std::optional(*text) : std::nullopt;
 }
 
+NamedValues NamedValues::only(const std::vector<std::string> &names) const {
+  NamedValues some;
+  for (const auto &[name, value] : values_)
+    if (std::find(names.begin(), names.end(), name) != names.end()) some.values_.emplace_back(name, value);
+  return some;
+}
+
 std::string NamedValues::str() const {
   std::string text;
   for (const auto &[name, value] : values_)

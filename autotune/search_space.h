@@ -25,7 +25,8 @@ public:
   std::optional<std::string> text(const std::string &name) const;
 
   const std::vector<std::pair<std::string, ParameterValue>> &all() const { return values_; }
-  std::string str() const; ///< "chunk_rows=1024 variant=chunked"
+  NamedValues only(const std::vector<std::string> &names) const; ///< those of these names that there are
+  std::string str() const;                                       ///< "chunk_rows=1024 variant=chunked"
   bool operator==(const NamedValues &other) const { return values_ == other.values_; }
 
 private:

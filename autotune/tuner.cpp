@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <mutex>
 
+#include "autotune/standings.h"
+#include "compiler/base/parallel.h"
 #include "compiler/base/version.h"
 
 namespace tilewright {
@@ -23,58 +26,52 @@ std::vector<int> shares(const std::vector<int> &wanted, int limit) {
   return given;
 }
 
+bool contains(const std::vector<Configuration> &all, const Configuration &one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
 class Search {
 public:
-  Search(Tunable &tunable, const TunerOptions &options) : tunable_(tunable), options_(options) {}
+  Search(Tunable &tunable, const TunerOptions &options)
+      : tunable_(tunable), options_(options), heuristic_(tunable.heuristic()), base_(heuristic_) {}
 
   StatusOr<TuningOutcome> run() {
-    const Configuration heuristic = tunable_.heuristic();
-    const std::vector<SearchStep> steps = tunable_.steps();
-    base_ = heuristic;
-    std::vector<int> wanted;
-    for (const SearchStep &step : steps) {
-      const std::vector<Configuration> kept = select(step).kept;
-      wanted.push_back(static_cast<int>(kept.size() - std::count(kept.begin(), kept.end(), heuristic)));
-    }
-    std::vector<Configuration> starts = allowed(tunable_.costModel().select(tunable_.starts())).kept;
-    starts.erase(std::remove(starts.begin(), starts.end(), heuristic), starts.end());
-    starts.resize(std::min<std::size_t>(starts.size(), std::max(0, (options_.limit - 1) / 2)));
-    planned_ = 1 + static_cast<int>(starts.size());
-    const std::vector<int> given = shares(wanted, std::max(0, options_.limit - planned_));
-    for (int count : given)
-      planned_ += count;
-
-    step_ = "heuristic";
-    if (admit(heuristic)) {
-      if (Status warm =
-              warmUp(tunable_.device(), tunable_.stream(), work(heuristic), options_.measure, options_.stop);
-          !warm.ok())
-        outcome_.failures.push_back({heuristic, warm.message()});
-      MeasureOptions once = options_.measure; // the first step's race will repeat it
-      once.repetitions = 1;
-      timeAll({heuristic}, once);
-    }
-    step_ = "start";
-    if (!stopped()) tryAll(starts, static_cast<int>(starts.size()));
-    for (std::size_t i = 0; i < steps.size() && !stopped(); ++i)
-      sweep(steps[i], given[i]);
-    finish(heuristic);
-    if (measured_.empty()) return noneWorks();
+    const std::vector<PlannedStep> steps = plan();
+    compileAhead(steps);
+    if (!stopped()) begin();
+    for (const PlannedStep &step : steps)
+      if (!stopped()) step.part ? sweepPart(step) : sweepWhole(step);
+    finish();
+    if (standings_.all().empty()) return noneWorks();
     return std::move(outcome_);
   }
 
 private:
+  struct PlannedStep : SearchStep {
+    int count = 0; ///< configurations to try beside the best so far
+  };
+
   bool stopped() const { return options_.stop && options_.stop(); }
-  Contestant work(const Configuration &configuration) {
-    return [this, configuration] { return tunable_.run(configuration); };
+
+  // ---- Choosing candidates ---------------------------------------------------------------------------
+
+  std::vector<PlannedStep> plan() {
+    std::vector<PlannedStep> steps;
+    std::vector<int> wanted;
+    for (SearchStep &step : tunable_.steps()) {
+      steps.push_back({std::move(step), 0});
+      wanted.push_back(static_cast<int>(others(select(steps.back())).size()));
+    }
+    const std::vector<int> given = shares(wanted, std::max(0, options_.limit - 1));
+    planned_ = 1;
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      planned_ += steps[i].count = given[i];
+    return steps;
   }
 
   CostModel::Selection select(const SearchStep &step) const {
-    return allowed(tunable_.costModel().select(tunable_.space().combinations(base_, step.parameters)));
-  }
-
-  /// What remains of a selection under the workspace limit.
-  CostModel::Selection allowed(CostModel::Selection selection) const {
+    CostModel::Selection selection =
+        tunable_.costModel().select(tunable_.space().combinations(base_, step.parameters));
     if (options_.workspaceLimit == 0) return selection;
     const auto tooLarge = [&](const Configuration &c) {
       return tunable_.workspaceBytes(c) > options_.workspaceLimit;
@@ -87,124 +84,212 @@ private:
     return selection;
   }
 
-  bool wasTried(const Configuration &configuration) const {
-    return std::find(tried_.begin(), tried_.end(), configuration) != tried_.end();
+  std::vector<Configuration> others(const CostModel::Selection &selection) const {
+    std::vector<Configuration> others = selection.kept;
+    others.erase(std::remove(others.begin(), others.end(), base_), others.end());
+    return others;
+  }
+
+  /// The best so far, and what the step tries beside it.
+  std::vector<Configuration> candidatesOf(const PlannedStep &step) {
+    const CostModel::Selection selection = select(step);
+    for (const auto &[reason, number] : selection.pruned)
+      outcome_.pruned[reason] += number;
+    std::vector<Configuration> candidates = others(selection);
+    candidates.resize(std::min<std::size_t>(candidates.size(), step.count));
+    candidates.insert(candidates.begin(), base_);
+    return candidates;
+  }
+
+  // ---- Trying them -----------------------------------------------------------------------------------
+
+  /// Makes all kernels of all parts, on all cores, before the first measurement: they would disturb it, and
+  /// one after the other they would take longer than all measurements.
+  void compileAhead(const std::vector<PlannedStep> &steps) {
+    struct Job {
+      const PlannedStep *step; ///< null: all of the operation
+      Configuration configuration;
+    };
+    std::vector<Job> jobs = {{nullptr, heuristic_}};
+    for (const PlannedStep &step : steps) {
+      if (!step.part) continue;
+      std::vector<Configuration> candidates = others(select(step));
+      candidates.resize(std::min<std::size_t>(candidates.size(), step.count));
+      for (const Configuration &candidate : candidates)
+        jobs.push_back({&step, candidate});
+    }
+    step_ = "compile";
+    std::mutex mutex; // of the caller's functions, and of what is written here
+    int done = 0;
+    parallelFor(static_cast<int64_t>(jobs.size()), [&](int64_t i) {
+      const auto &[step, configuration] = jobs[i];
+      {
+        std::lock_guard<std::mutex> guard(mutex);
+        if (stopped()) return;
+      }
+      Status made = (step ? *step->part : tunable_.whole()).compile(configuration);
+      std::lock_guard<std::mutex> guard(mutex);
+      if (step && !made.ok()) broken_[nameOf(*step, configuration)] = made;
+      report(++done, static_cast<int>(jobs.size()), 0);
+    });
+  }
+
+  /// The same whatever the best so far is.
+  static std::string nameOf(const SearchStep &step, const Configuration &configuration) {
+    return step.name + " " + configuration.only(step.parameters).str();
   }
 
   /// Whether it computes the right result; a failure is recorded.
-  bool admit(const Configuration &configuration) {
-    tried_.push_back(configuration);
-    const Status status = tunable_.check(configuration);
+  bool admit(Workload &workload, const Configuration &configuration) {
+    const Status status = workload.check(configuration);
     if (!status.ok()) outcome_.failures.push_back({configuration, status.message()});
-    report();
     return status.ok();
   }
 
-  void sweep(const SearchStep &step, int count) {
-    step_ = step.name;
-    CostModel::Selection selection = select(step);
-    for (const auto &[reason, number] : selection.pruned)
-      outcome_.pruned[reason] += number;
-    tryAll(selection.kept, count);
+  /// The same, for a configuration that counts as tried.
+  bool attempt(Workload &workload, const Configuration &configuration) {
+    if (!contains(tried_, configuration)) tried_.push_back(configuration);
+    const bool right = admit(workload, configuration);
+    reportTried();
+    return right;
   }
 
-  /// Checks at most `count` candidates that are new, and lets them race with the best so far.
-  void tryAll(const std::vector<Configuration> &candidates, int count) {
-    std::vector<Configuration> contestants;
-    if (best()) contestants.push_back(best()->configuration);
-    for (const Configuration &candidate : candidates) {
-      if (count == 0 || stopped()) break;
-      if (wasTried(candidate)) continue;
-      --count;
-      if (admit(candidate)) contestants.push_back(candidate);
-    }
-    timeAll(contestants, options_.measure);
-    if (best()) base_ = best()->configuration;
+  bool attemptPart(const SearchStep &step, const Configuration &configuration) {
+    if (configuration == base_) return admit(*step.part, configuration);
+    const auto broken = broken_.find(nameOf(step, configuration));
+    if (broken == broken_.end()) return attempt(*step.part, configuration);
+    tried_.push_back(configuration);
+    outcome_.failures.push_back({configuration, broken->second.message()});
+    return false;
   }
 
-  void timeAll(const std::vector<Configuration> &configurations, const MeasureOptions &measure) {
+  static Contestant contestant(Workload &workload, const Configuration &configuration) {
+    return {[&workload, configuration] { return workload.run(configuration); },
+            [&workload, configuration] { return workload.prepare(configuration); }};
+  }
+
+  /// Those that could be timed, by rising time.
+  std::vector<MeasuredConfiguration> timed(Workload &workload, const std::vector<Configuration> &all,
+                                           const MeasureOptions &measure) {
     std::vector<Contestant> contestants;
-    for (const Configuration &configuration : configurations)
-      contestants.push_back(work(configuration));
+    for (const Configuration &configuration : all)
+      contestants.push_back(contestant(workload, configuration));
     const auto timings = race(tunable_.device(), tunable_.stream(), contestants, measure, options_.stop);
-    followClock(configurations, timings);
+    std::vector<MeasuredConfiguration> results;
     for (std::size_t i = 0; i < timings.size(); ++i) {
       if (timings[i].ok())
-        remember({configurations[i], timings[i]->milliseconds, timings[i]->repetitions,
-                  tunable_.workspaceBytes(configurations[i])});
+        results.push_back(
+            {all[i], timings[i]->milliseconds, timings[i]->repetitions, tunable_.workspaceBytes(all[i])});
       else if (!stopped())
-        outcome_.failures.push_back({configurations[i], timings[i].status().message()});
+        outcome_.failures.push_back({all[i], timings[i].status().message()});
     }
-    report();
+    std::stable_sort(results.begin(), results.end(),
+                     [](const auto &a, const auto &b) { return a.milliseconds < b.milliseconds; });
+    return results;
   }
 
-  /// A device may be slower now than it was in an earlier race. Who ran in both says by how much; all earlier
-  /// times are scaled by that, so that they compare with the latest ones.
-  void followClock(const std::vector<Configuration> &configurations,
-                   const std::vector<StatusOr<Timing>> &timings) {
-    std::vector<double> drifts;
-    for (std::size_t i = 0; i < timings.size(); ++i)
-      if (const MeasuredConfiguration *before = known(configurations[i]);
-          before && timings[i].ok() && before->milliseconds > 0)
-        drifts.push_back(timings[i]->milliseconds / before->milliseconds);
-    if (drifts.empty()) return;
-    for (MeasuredConfiguration &earlier : measured_)
-      earlier.milliseconds *= median(drifts);
+  void timeWhole(const std::vector<Configuration> &all, const MeasureOptions &measure) {
+    standings_.add(timed(tunable_.whole(), all, measure));
+    if (const MeasuredConfiguration *best = standings_.best()) bestText_ = best->configuration.str();
+    reportTried();
   }
 
-  const MeasuredConfiguration *known(const Configuration &configuration) const {
-    for (const MeasuredConfiguration &measured : measured_)
-      if (measured.configuration == configuration) return &measured;
-    return nullptr;
+  // ---- The steps -------------------------------------------------------------------------------------
+
+  void begin() {
+    step_ = "untuned";
+    if (!attempt(tunable_.whole(), heuristic_)) return;
+    const Contestant first = contestant(tunable_.whole(), heuristic_);
+    if (Status warm = warmUp(tunable_.device(), tunable_.stream(), first, options_.measure, options_.stop);
+        !warm.ok())
+      outcome_.failures.push_back({heuristic_, warm.message()});
+    MeasureOptions once = options_.measure; // later races will repeat it
+    once.repetitions = 1;
+    timeWhole({heuristic_}, once);
   }
 
-  void remember(MeasuredConfiguration measured) {
-    if (const MeasuredConfiguration *before = known(measured.configuration))
-      measured_[before - measured_.data()] = std::move(measured);
-    else
-      measured_.push_back(std::move(measured));
+  void sweepPart(const PlannedStep &step) {
+    step_ = step.name;
+    partBest_ = 0;
+    bestText_.clear();
+    timingPart_ = true;
+    std::vector<Configuration> right;
+    for (const Configuration &candidate : candidatesOf(step))
+      if (!stopped() && attemptPart(step, candidate)) right.push_back(candidate);
+    const std::vector<MeasuredConfiguration> results = timed(*step.part, right, options_.measure);
+    for (const MeasuredConfiguration &result : results)
+      outcome_.record.parts.push_back(
+          {step.name, result.configuration.only(step.parameters), result.milliseconds, result.repetitions});
+    if (!results.empty()) {
+      partBest_ = results.front().milliseconds;
+      bestText_ = results.front().configuration.only(step.parameters).str();
+    }
+    reportTried();
+    timingPart_ = false;
+    if (!results.empty() && !stopped()) adopt(results.front().configuration);
   }
 
-  const MeasuredConfiguration *best() const {
-    const auto fastest =
-        std::min_element(measured_.begin(), measured_.end(),
-                         [](const auto &a, const auto &b) { return a.milliseconds < b.milliseconds; });
-    return fastest == measured_.end() ? nullptr : &*fastest;
+  /// What is best for a part becomes the base if the whole, too, is right with it and not slower, up to what
+  /// a short race can tell.
+  void adopt(const Configuration &better) {
+    constexpr double noise = 1.01;
+    if (better == base_ || !admit(tunable_.whole(), better)) return;
+    MeasureOptions brief = options_.measure;
+    brief.repetitions = std::min(brief.repetitions, 2);
+    std::vector<Configuration> racers = {better};
+    if (standings_.find(base_)) racers.push_back(base_);
+    timeWhole(racers, brief);
+    const MeasuredConfiguration *before = standings_.find(base_), *now = standings_.find(better);
+    if (now && (!before || now->milliseconds <= noise * before->milliseconds)) base_ = better;
   }
 
-  void finish(const Configuration &heuristic) {
+  void sweepWhole(const PlannedStep &step) {
+    step_ = step.name;
+    std::vector<Configuration> racers;
+    for (const Configuration &candidate : candidatesOf(step)) {
+      if (stopped()) break;
+      if (candidate == base_ ? standings_.find(base_) != nullptr : attempt(tunable_.whole(), candidate))
+        racers.push_back(candidate);
+    }
+    timeWhole(racers, options_.measure);
+    if (standings_.best()) base_ = standings_.best()->configuration;
+  }
+
+  void finish() {
     std::vector<Configuration> finalists;
-    for (const MeasuredConfiguration &winner : frontier(measured_))
+    for (const MeasuredConfiguration &winner : frontier(standings_.all()))
       finalists.push_back(winner.configuration);
-    if (known(heuristic) && std::find(finalists.begin(), finalists.end(), heuristic) == finalists.end())
-      finalists.push_back(heuristic);
+    if (standings_.find(heuristic_) && !contains(finalists, heuristic_)) finalists.push_back(heuristic_);
     step_ = "final";
     MeasureOptions all = options_.measure; // the slower ones of the frontier matter as much
-    all.dropBeyond = std::numeric_limits<double>::infinity();
+    all.hopelessBeyond = all.dropBeyond = std::numeric_limits<double>::infinity();
     all.survivors = finalists.size();
-    if (!stopped()) timeAll(finalists, all);
+    if (!stopped()) timeWhole(finalists, all);
 
     std::vector<MeasuredConfiguration> timedInTurn;
     for (const Configuration &finalist : finalists)
-      timedInTurn.push_back(*known(finalist));
+      timedInTurn.push_back(*standings_.find(finalist));
     TuningRecord &record = outcome_.record;
     record.winners = frontier(timedInTurn);
     const auto isWinner = [&](const MeasuredConfiguration &measured) {
       return std::any_of(record.winners.begin(), record.winners.end(),
                          [&](const auto &w) { return w.configuration == measured.configuration; });
     };
-    std::copy_if(measured_.begin(), measured_.end(), std::back_inserter(record.measured),
+    std::copy_if(standings_.all().begin(), standings_.all().end(), std::back_inserter(record.measured),
                  [&](const auto &measured) { return !isWinner(measured); });
-    record.heuristic = known(heuristic)
-                           ? *known(heuristic)
-                           : MeasuredConfiguration{heuristic, 0, 0, tunable_.workspaceBytes(heuristic)};
+    const MeasuredConfiguration *untuned = standings_.find(heuristic_);
+    record.heuristic =
+        untuned ? *untuned : MeasuredConfiguration{heuristic_, 0, 0, tunable_.workspaceBytes(heuristic_)};
     record.key = tunable_.key();
     record.deviceName = tunable_.device().info().name;
     record.compiler = compilerVersion();
     record.complete = !stopped();
     record.limit = options_.limit;
+    record.tried = static_cast<int64_t>(tried_.size());
     record.workspaceLimit = options_.workspaceLimit;
   }
+
+  // ---- Reports ---------------------------------------------------------------------------------------
 
   Status noneWorks() const {
     if (outcome_.failures.empty()) return runtimeError("stopped before a configuration was measured");
@@ -214,20 +299,28 @@ private:
                         ", failed: " + first.cause);
   }
 
-  void report() const {
-    if (!options_.progress) return;
-    TuningProgress progress{step_, static_cast<int>(tried_.size()), planned_, {}};
-    if (best()) progress.best = *best();
-    options_.progress(progress);
+  void reportTried() const {
+    const MeasuredConfiguration *best = standings_.best();
+    const double milliseconds = timingPart_ ? partBest_ : best ? best->milliseconds : 0;
+    report(static_cast<int>(tried_.size()), planned_, milliseconds);
+  }
+
+  void report(int done, int planned, double milliseconds) const {
+    if (options_.progress)
+      options_.progress({step_, done, planned, milliseconds, milliseconds > 0 ? bestText_ : ""});
   }
 
   Tunable &tunable_;
   const TunerOptions &options_;
-  Configuration base_;
-  std::string step_;
+  const Configuration heuristic_;
+  Configuration base_; ///< the best so far
+  std::string step_, bestText_;
+  bool timingPart_ = false;
+  double partBest_ = 0;
   int planned_ = 0;
   std::vector<Configuration> tried_;
-  std::vector<MeasuredConfiguration> measured_;
+  std::map<std::string, Status> broken_; ///< what could not be compiled
+  Standings standings_;
   TuningOutcome outcome_;
 };
 

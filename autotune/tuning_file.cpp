@@ -13,7 +13,7 @@ using json = nlohmann::ordered_json;
 
 constexpr const char *kFormat = "tilewright tuning";
 /// Raised when a file's values mean something else than before.
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;
 
 constexpr int kMaxDepth = 8;
 constexpr std::size_t kMaxText = 512, kMaxValues = 64, kMaxConfigurations = 4096, kMaxRecords = 10000;
@@ -36,15 +36,22 @@ json encode(const MeasuredConfiguration &measured) {
           {"configuration", encode(measured.configuration)}};
 }
 
+json encode(const MeasuredPart &measured) {
+  return {{"part", measured.part},
+          {"milliseconds", measured.milliseconds},
+          {"repetitions", measured.repetitions},
+          {"configuration", encode(measured.configuration)}};
+}
+
 /// Bytes that are not UTF-8 are replaced, since JSON cannot hold them.
 std::string line(const json &value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-/// One configuration a line.
-std::string lines(const std::vector<MeasuredConfiguration> &configurations) {
+/// One measurement a line.
+template <typename Measured> std::string lines(const std::vector<Measured> &measurements) {
   std::string text = "[";
-  for (const MeasuredConfiguration &configuration : configurations)
-    text += (text.size() > 1 ? ",\n        " : "\n        ") + line(encode(configuration));
-  return text + (configurations.empty() ? "]" : "\n      ]");
+  for (const Measured &measured : measurements)
+    text += (text.size() > 1 ? ",\n        " : "\n        ") + line(encode(measured));
+  return text + (measurements.empty() ? "]" : "\n      ]");
 }
 
 std::string encode(const TuningRecord &record) {
@@ -56,10 +63,12 @@ std::string encode(const TuningRecord &record) {
       {"compiler", line(record.compiler)},
       {"complete", line(record.complete)},
       {"limit", line(record.limit)},
+      {"tried", line(record.tried)},
       {"workspace_limit", line(record.workspaceLimit)},
       {"heuristic", line(encode(record.heuristic))},
       {"winners", lines(record.winners)},
       {"measured", lines(record.measured)},
+      {"parts", lines(record.parts)},
   };
   std::string text;
   for (const auto &[name, value] : fields)
@@ -127,9 +136,10 @@ StatusOr<NamedValues> namedValuesAt(const Place &place, const std::string &name)
   return values;
 }
 
-StatusOr<MeasuredConfiguration> decodeMeasured(const Place &place) {
+/// What both kinds of measurements have.
+template <typename Measured> StatusOr<Measured> decodeTiming(const Place &place) {
   if (!place.object.is_object()) return place.wrong("", "an object");
-  MeasuredConfiguration measured;
+  Measured measured;
   TW_ASSIGN_OR_RETURN(const json *time, member(place, "milliseconds"));
   if (!time->is_number() || !(time->get<double>() >= 0 && time->get<double>() <= kMaxMilliseconds))
     return place.wrong("milliseconds", "a number from 0 to 1e9");
@@ -137,19 +147,32 @@ StatusOr<MeasuredConfiguration> decodeMeasured(const Place &place) {
   TW_ASSIGN_OR_RETURN(const int64_t repetitions, integerAt(place, "repetitions"));
   if (repetitions > 1000000) return place.wrong("repetitions", "at most 1000000");
   measured.repetitions = static_cast<int>(repetitions);
-  TW_ASSIGN_OR_RETURN(measured.workspaceBytes, integerAt(place, "workspace_bytes"));
   TW_ASSIGN_OR_RETURN(measured.configuration, namedValuesAt(place, "configuration"));
   return measured;
 }
 
-StatusOr<std::vector<MeasuredConfiguration>> measuredAt(const Place &place, const std::string &name) {
+StatusOr<MeasuredConfiguration> decodeMeasured(const Place &place) {
+  TW_ASSIGN_OR_RETURN(auto measured, decodeTiming<MeasuredConfiguration>(place));
+  TW_ASSIGN_OR_RETURN(measured.workspaceBytes, integerAt(place, "workspace_bytes"));
+  return measured;
+}
+
+StatusOr<MeasuredPart> decodePart(const Place &place) {
+  TW_ASSIGN_OR_RETURN(auto measured, decodeTiming<MeasuredPart>(place));
+  TW_ASSIGN_OR_RETURN(measured.part, textAt(place, "part"));
+  return measured;
+}
+
+template <typename Measured>
+StatusOr<std::vector<Measured>> listAt(const Place &place, const std::string &name,
+                                       StatusOr<Measured> (*decode)(const Place &)) {
   TW_ASSIGN_OR_RETURN(const json *list, member(place, name));
   if (!list->is_array() || list->size() > kMaxConfigurations)
     return place.wrong(name, "a list of at most " + std::to_string(kMaxConfigurations) + " configurations");
-  std::vector<MeasuredConfiguration> all;
+  std::vector<Measured> all;
   for (const json &item : *list) {
     const std::string path = place.path + "." + name + "[" + std::to_string(all.size()) + "]";
-    TW_ASSIGN_OR_RETURN(MeasuredConfiguration measured, decodeMeasured({item, path}));
+    TW_ASSIGN_OR_RETURN(Measured measured, decode({item, path}));
     all.push_back(std::move(measured));
   }
   return all;
@@ -167,11 +190,13 @@ StatusOr<TuningRecord> decodeRecord(const Place &place) {
   if (!complete->is_boolean()) return place.wrong("complete", "true or false");
   record.complete = complete->get<bool>();
   TW_ASSIGN_OR_RETURN(record.limit, integerAt(place, "limit"));
+  TW_ASSIGN_OR_RETURN(record.tried, integerAt(place, "tried"));
   TW_ASSIGN_OR_RETURN(record.workspaceLimit, integerAt(place, "workspace_limit"));
   TW_ASSIGN_OR_RETURN(const json *heuristic, member(place, "heuristic"));
   TW_ASSIGN_OR_RETURN(record.heuristic, decodeMeasured({*heuristic, place.path + ".heuristic"}));
-  TW_ASSIGN_OR_RETURN(record.winners, measuredAt(place, "winners"));
-  TW_ASSIGN_OR_RETURN(record.measured, measuredAt(place, "measured"));
+  TW_ASSIGN_OR_RETURN(record.winners, listAt(place, "winners", decodeMeasured));
+  TW_ASSIGN_OR_RETURN(record.measured, listAt(place, "measured", decodeMeasured));
+  TW_ASSIGN_OR_RETURN(record.parts, listAt(place, "parts", decodePart));
   return record;
 }
 

@@ -30,6 +30,14 @@ struct MeasuredConfiguration {
   int64_t workspaceBytes = 0;
 };
 
+/// How fast a part of the operation is, run alone; its result was right.
+struct MeasuredPart {
+  std::string part;            ///< the search step's name
+  Configuration configuration; ///< values of the step's parameters
+  double milliseconds = 0;     ///< median
+  int repetitions = 0;
+};
+
 /// Those that no other one beats in both time and workspace, by rising time.
 std::vector<MeasuredConfiguration> frontier(std::vector<MeasuredConfiguration> configurations);
 
@@ -40,11 +48,13 @@ struct TuningRecord {
   std::string compiler;       ///< compilerVersion() of the kernels that were timed
   bool complete = false;      ///< the search was not interrupted
   int64_t limit = 0;          ///< configurations that were to be tried
+  int64_t tried = 0;          ///< configurations that were checked
   int64_t workspaceLimit = 0; ///< bytes that no configuration was to exceed; 0: no limit
 
   MeasuredConfiguration heuristic; ///< timed in turn with the winners; 0 repetitions when it failed
   std::vector<MeasuredConfiguration> winners;  ///< the frontier, timed in turn
-  std::vector<MeasuredConfiguration> measured; ///< the others, in the order they were tried
+  std::vector<MeasuredConfiguration> measured; ///< the others that were timed as a whole
+  std::vector<MeasuredPart> parts;             ///< part by part, the fastest first
 };
 
 /// The winner with the least workspace of those that fit and are not slower than the fastest that fits by

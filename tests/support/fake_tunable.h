@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 
 #include "autotune/tunable.h"
@@ -12,7 +13,7 @@ namespace tilewright::test {
 
 /// An operation with two blocks and a chunk to choose. Its time is known: it is least at a=64, b=3, and falls
 /// as the chunk grows, while its workspace rises.
-class FakeTunable : public Tunable {
+class FakeTunable : public Tunable, public Workload {
 public:
   explicit FakeTunable(FakeDevice &device) : device_(device) {
     space_.add("a", {int64_t(16), int64_t(32), int64_t(64), int64_t(128)});
@@ -28,11 +29,13 @@ public:
   Stream stream() const override { return nullptr; }
   const SearchSpace &space() const override { return space_; }
   const CostModel &costModel() const override { return model_; }
-  std::vector<SearchStep> steps() const override { return {{"blocks", {"a", "b"}}, {"chunk", {"chunk"}}}; }
+  std::vector<SearchStep> steps() override {
+    return {{"blocks", {"a", "b"}, parted ? &part : nullptr}, {"chunk", {"chunk"}}};
+  }
+  Workload &whole() override { return *this; }
   Configuration heuristic() const override {
     return {{"a", int64_t(32)}, {"b", int64_t(2)}, {"chunk", int64_t(200)}};
   }
-  std::vector<Configuration> starts() const override { return begin; }
   int64_t workspaceBytes(const Configuration &c) const override { return 1000 * *c.integer("chunk"); }
 
   Status check(const Configuration &c) override {
@@ -47,14 +50,57 @@ public:
     return {};
   }
 
-  static double milliseconds(const Configuration &c) {
-    const double a = static_cast<double>(*c.integer("a")), b = static_cast<double>(*c.integer("b"));
-    return 10 + std::fabs(std::log2(a / 64)) + std::fabs(b - 3) +
-           200.0 / static_cast<double>(*c.integer("chunk"));
+  Status compile(const Configuration &c) override {
+    ++compiles[c.str()];
+    return {};
   }
 
+  static double blockMilliseconds(const Configuration &c) {
+    const double a = static_cast<double>(*c.integer("a")), b = static_cast<double>(*c.integer("b"));
+    return 2 + std::fabs(std::log2(a / 64)) + std::fabs(b - 3);
+  }
+  static double milliseconds(const Configuration &c) {
+    return 8 + blockMilliseconds(c) + 200.0 / static_cast<double>(*c.integer("chunk"));
+  }
+
+  /// The blocks alone.
+  struct Part final : Workload {
+    explicit Part(FakeTunable &of) : tunable(of) {}
+    Status compile(const Configuration &c) override {
+      std::lock_guard<std::mutex> guard(mutex);
+      ++compiles[c.str()];
+      return broken == c.str() ? compileError("the fake compiler breaks") : Status();
+    }
+    Status check(const Configuration &c) override {
+      ++checks;
+      const auto found = wrong.find(c.str());
+      return found == wrong.end() ? Status() : internalError(found->second);
+    }
+    Status prepare(const Configuration &) override {
+      tunable.device_.clock = tunable.device_.clock + 1000; // must not be timed
+      return {};
+    }
+    Status run(const Configuration &c) override {
+      ++runs;
+      tunable.device_.clock =
+          tunable.device_.clock +
+          tunable.slowness * (deceiving ? 20 - blockMilliseconds(c) : blockMilliseconds(c));
+      return {};
+    }
+
+    FakeTunable &tunable;
+    std::mutex mutex;
+    std::map<std::string, int> compiles;
+    std::map<std::string, std::string> wrong;
+    std::string broken; ///< the configuration that cannot be compiled
+    int checks = 0, runs = 0;
+    bool deceiving = false; ///< the best alone is the worst as a whole
+  };
+
   int64_t rows = 1000;
-  std::vector<Configuration> begin; ///< what `starts` returns
+  bool parted = false; ///< whether blocks are checked and timed alone
+  Part part{*this};
+  std::map<std::string, int> compiles;
   int checks = 0, runs = 0;
   double slowness = 1;
   std::map<std::string, std::string> wrong; ///< configurations that fail their check, and why

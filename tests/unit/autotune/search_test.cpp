@@ -24,6 +24,7 @@ TEST(NamedValues, KnowTheirKindsAndOrder) {
   EXPECT_EQ(values.integer("variant"), std::nullopt);
   EXPECT_EQ(values.text("rows"), std::nullopt);
   EXPECT_EQ(values.integer("columns"), std::nullopt);
+  EXPECT_EQ(values.only({"rows", "columns"}).str(), "rows=8");
 }
 
 TEST(SearchSpace, CombinesTheNamedParametersOnly) {
@@ -61,39 +62,68 @@ TEST(Measure, MedianOfOddAndEvenCounts) {
 Contestant work(test::FakeDevice &device, std::vector<double> times, std::vector<int> *log = nullptr,
                 int name = 0) {
   auto next = std::make_shared<std::size_t>(0);
-  return [=, &device]() -> Status {
-    device.clock = device.clock + times[std::min((*next)++, times.size() - 1)];
-    if (log) log->push_back(name);
-    return {};
-  };
+  return {[=, &device]() -> Status {
+            device.clock = device.clock + times[std::min((*next)++, times.size() - 1)];
+            if (log) log->push_back(name);
+            return {};
+          },
+          {}};
+}
+
+/// Turns of one run.
+MeasureOptions singleRuns() {
+  MeasureOptions options;
+  options.turnMilliseconds = 0;
+  return options;
 }
 
 TEST(Measure, WarmsUpUntilTheClockSettles) {
   test::FakeDevice device;
   std::vector<int> log;
-  ASSERT_TRUE(warmUp(device, nullptr, work(device, {10, 8, 6, 5, 4.95, 4}, &log), {}, {}).ok());
+  ASSERT_TRUE(warmUp(device, nullptr, work(device, {10, 8, 6, 5, 4.95, 4}, &log), singleRuns(), {}).ok());
   EXPECT_EQ(log.size(), 5u);
   log.clear();
-  ASSERT_TRUE(
-      warmUp(device, nullptr, work(device, {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}, &log), {}, {})
-          .ok());
+  ASSERT_TRUE(warmUp(device, nullptr, work(device, {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}, &log),
+                     singleRuns(), {})
+                  .ok());
   EXPECT_EQ(log.size(), 10u) << "a clock that never settles must not keep us";
 }
 
 TEST(Measure, RacesInTurnAndDropsTheSlow) {
   test::FakeDevice device;
   std::vector<int> log;
-  MeasureOptions options;
+  MeasureOptions options = singleRuns();
   options.repetitions = 3;
-  const auto results =
-      race(device, nullptr,
-           {work(device, {10, 30, 11}, &log, 0), work(device, {12}, &log, 1), work(device, {10.5}, &log, 2)},
-           options, {});
-  EXPECT_THAT(log, ElementsAre(0, 1, 2, 2, 0, 0, 2));
+  const auto results = race(device, nullptr,
+                            {work(device, {10, 30, 11}, &log, 0), work(device, {14}, &log, 1),
+                             work(device, {10.5}, &log, 2), work(device, {12}, &log, 3)},
+                            options, {});
+  EXPECT_THAT(log, ElementsAre(0, 1, 2, 3, 3, 2, 0, 0, 2));
   EXPECT_EQ(results[0]->milliseconds, 11) << "one disturbed run does not count";
   EXPECT_EQ(results[0]->repetitions, 3);
-  EXPECT_EQ(results[1]->repetitions, 1);
+  EXPECT_EQ(results[1]->repetitions, 1) << "hopeless";
   EXPECT_EQ(results[2]->milliseconds, 10.5);
+  EXPECT_EQ(results[3]->repetitions, 2) << "slow";
+}
+
+TEST(Measure, ShortWorkIsRepeatedWithinATurn) {
+  test::FakeDevice device;
+  std::vector<int> log;
+  MeasureOptions options;
+  options.repetitions = 3;
+  options.turnMilliseconds = 10;
+  int prepared = 0;
+  Contestant contestant = work(device, {8, 4}, &log);
+  contestant.prepare = [&]() -> Status {
+    ++prepared;
+    device.clock = device.clock + 100;
+    return {};
+  };
+  const auto results = race(device, nullptr, {contestant}, options, {});
+  EXPECT_EQ(log.size(), 1u + 2u + 3u);
+  EXPECT_EQ(prepared, 3);
+  EXPECT_EQ(results[0]->milliseconds, 4);
+  EXPECT_EQ(results[0]->repetitions, 3);
 }
 
 TEST(Measure, TheSlowerHalfDropsOutRoundByRound) {
@@ -101,7 +131,7 @@ TEST(Measure, TheSlowerHalfDropsOutRoundByRound) {
   std::vector<Contestant> contestants;
   for (int i = 0; i < 10; ++i)
     contestants.push_back(work(device, {100.0 + i}));
-  MeasureOptions options;
+  MeasureOptions options = singleRuns();
   options.repetitions = 5;
   const auto repetitions = [&] {
     std::vector<int> counts;
@@ -117,7 +147,7 @@ TEST(Measure, TheSlowerHalfDropsOutRoundByRound) {
 TEST(Measure, AFailureIsItsOwn) {
   test::FakeDevice device;
   const auto results =
-      race(device, nullptr, {[] { return runtimeError("broken"); }, work(device, {1})}, {}, {});
+      race(device, nullptr, {{[] { return runtimeError("broken"); }, {}}, work(device, {1})}, {}, {});
   EXPECT_EQ(results[0].status().message(), "broken");
   EXPECT_TRUE(results[1].ok());
 }

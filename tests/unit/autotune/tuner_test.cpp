@@ -50,15 +50,79 @@ TEST_F(TunerTest, IsDeterministic) {
   EXPECT_EQ(encodeRecords({first->record}), encodeRecords({second->record}));
 }
 
-TEST_F(TunerTest, BeginsAtTheFastestStart) {
-  tunable_.begin = {{{"a", int64_t(128)}, {"b", int64_t(3)}, {"chunk", int64_t(400)}},
-                    {{"a", int64_t(64)}, {"b", int64_t(3)}, {"chunk", int64_t(400)}},
-                    tunable_.heuristic()};
-  options_.limit = 3;
+TEST_F(TunerTest, APartIsCheckedAndTimedAlone) {
+  tunable_.parted = true;
+  const auto outcome = tune(tunable_, options_);
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  const TuningRecord &record = outcome->record;
+  EXPECT_EQ(namesOf(record.winners), "a=64 b=3 chunk=400\na=64 b=3 chunk=200\na=64 b=3 chunk=100\n");
+  EXPECT_EQ(tunable_.part.checks, 9);
+  EXPECT_EQ(tunable_.checks, 4) << "the heuristic one, the best blocks, 2 more chunks";
+  EXPECT_EQ(record.tried, 11);
+  EXPECT_EQ(record.winners.size() + record.measured.size(), 4u);
+  ASSERT_EQ(record.parts.size(), 9u);
+  EXPECT_EQ(record.parts[0].part, "blocks");
+  EXPECT_EQ(record.parts[0].configuration.str(), "a=64 b=3");
+  EXPECT_DOUBLE_EQ(record.parts[0].milliseconds, 2) << "what a part prepares is not timed";
+  EXPECT_EQ(record.parts[0].repetitions, options_.measure.repetitions);
+  EXPECT_EQ(record.parts.back().repetitions, 1) << "hopeless after its first run";
+}
+
+TEST_F(TunerTest, PartsAreCompiledAheadOfTheMeasurements) {
+  tunable_.parted = true;
+  int compiled = 0;
+  tunable_.whileRunning = [&] { compiled = static_cast<int>(tunable_.part.compiles.size()); };
+  options_.limit = 6;
+  options_.measure.maxWarmUps = 1;
+  std::vector<TuningProgress> reports;
+  options_.progress = [&](const TuningProgress &progress) {
+    reports.push_back(progress);
+    EXPECT_EQ(progress.step == "compile", tunable_.checks + tunable_.part.checks == 0);
+  };
+  ASSERT_TRUE(tune(tunable_, options_).ok());
+  EXPECT_EQ(tunable_.part.compiles.size(), 3u);
+  for (const auto &[configuration, count] : tunable_.part.compiles)
+    EXPECT_EQ(count, 1) << configuration;
+  EXPECT_EQ(reports.front().step, "compile");
+  EXPECT_EQ(reports.front().planned, 4) << "the untuned configuration's, too";
+  EXPECT_EQ(compiled, 3);
+}
+
+TEST_F(TunerTest, APartThatCannotBeCompiledIsNamedAndNeverRun) {
+  tunable_.parted = true;
+  tunable_.part.broken = "a=64 b=3 chunk=200";
   const auto outcome = tune(tunable_, options_);
   ASSERT_TRUE(outcome.ok());
-  EXPECT_EQ(tunable_.checks, 3) << "what the cost model excludes is not tried, nor anything twice";
-  EXPECT_EQ(outcome->record.winners[0].configuration.str(), "a=64 b=3 chunk=400");
+  EXPECT_EQ(tunable_.part.checks, 8);
+  EXPECT_EQ(outcome->record.tried, 11);
+  ASSERT_EQ(outcome->failures.size(), 1u);
+  EXPECT_EQ(outcome->failures[0].cause, "the fake compiler breaks");
+}
+
+TEST_F(TunerTest, APartThatIsWrongIsNamedAndNeverTimed) {
+  tunable_.parted = true;
+  tunable_.part.wrong["a=64 b=3 chunk=200"] = "dx differs from the reference by 0.5";
+  const auto outcome = tune(tunable_, options_);
+  ASSERT_TRUE(outcome.ok());
+  ASSERT_EQ(outcome->failures.size(), 1u);
+  EXPECT_EQ(outcome->failures[0].cause, "dx differs from the reference by 0.5");
+  EXPECT_EQ(outcome->record.parts.size(), 8u);
+  EXPECT_THAT(namesOf(outcome->record.winners), ::testing::Not(HasSubstr("a=64 b=3")));
+}
+
+TEST_F(TunerTest, WhatIsBestAloneMustBeRightAndGoodAsAWhole) {
+  tunable_.parted = true;
+  tunable_.wrong["a=64 b=3 chunk=200"] = "dw is NaN";
+  auto outcome = tune(tunable_, options_);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->record.winners[0].configuration.str(), "a=32 b=2 chunk=400");
+  EXPECT_EQ(outcome->failures.size(), 1u);
+
+  tunable_.wrong.clear();
+  tunable_.part.deceiving = true;
+  outcome = tune(tunable_, options_);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->record.winners[0].configuration.str(), "a=32 b=2 chunk=400");
 }
 
 TEST_F(TunerTest, TriesNoMoreThanTheLimit) {
@@ -112,6 +176,7 @@ TEST_F(TunerTest, KeepsToTheWorkspaceLimit) {
 TEST_F(TunerTest, ASlowingDeviceDoesNotMislead) {
   // Every run is slower than the one before, so that times of different races do not compare.
   tunable_.whileRunning = [&] { tunable_.slowness *= 1.005; };
+  options_.measure.turnMilliseconds = 0;
   const auto outcome = tune(tunable_, options_);
   ASSERT_TRUE(outcome.ok());
   EXPECT_EQ(outcome->record.winners[0].configuration.str(), "a=64 b=3 chunk=400");
@@ -121,6 +186,7 @@ TEST_F(TunerTest, AStopAtAnyMomentKeepsWhatWasMeasured) {
   for (int moment = 1;; moment += 3) {
     test::FakeDevice device;
     FakeTunable tunable(device);
+    tunable.parted = moment % 2;
     int asked = 0;
     options_.stop = [&] { return ++asked > moment; };
     const auto outcome = tune(tunable, options_);
@@ -140,11 +206,14 @@ TEST_F(TunerTest, ReportsProgress) {
   options_.progress = [&](const TuningProgress &progress) { reports.push_back(progress); };
   ASSERT_TRUE(tune(tunable_, options_).ok());
   ASSERT_GE(reports.size(), 11u);
-  EXPECT_EQ(reports.front().tried, 1);
-  EXPECT_FALSE(reports.front().best.has_value());
+  EXPECT_EQ(reports.front().step, "compile");
+  EXPECT_EQ(reports[1].step, "untuned");
+  EXPECT_EQ(reports[1].tried, 1);
+  EXPECT_EQ(reports[1].milliseconds, 0);
   EXPECT_EQ(reports.back().step, "final");
   EXPECT_LE(reports.back().tried, reports.back().planned);
-  EXPECT_EQ(reports.back().best->configuration.str(), "a=64 b=3 chunk=400");
+  EXPECT_EQ(reports.back().best, "a=64 b=3 chunk=400");
+  EXPECT_DOUBLE_EQ(reports.back().milliseconds, 10.5);
 }
 
 TEST(TuningRecord, TheWinnerFitsAndIsWorthItsMemory) {

@@ -92,7 +92,7 @@ TEST(TuningCache, ADamagedFileIsOneWarningAndIsMovedAside) {
   cache.store(sampleRecord("f32"));
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_EQ(count(said, "warning"), 1) << said;
-  EXPECT_THAT(said, HasSubstr("version: expected 1, found 9"));
+  EXPECT_THAT(said, HasSubstr("version: expected 2, found 9"));
   EXPECT_EQ(readWholeFile(folder / "tuning.json.damaged"), damaged);
   EXPECT_EQ(TuningCache(folder.path()).records().size(), 1u);
 }

@@ -33,10 +33,13 @@ TEST(TuningFile, ReadsWhatItWrites) {
 }
 
 TEST(TuningFile, IsReadable) {
-  EXPECT_THAT(sampleText(), HasSubstr("\"version\": 1,"));
+  EXPECT_THAT(sampleText(), HasSubstr("\"version\": 2,"));
   EXPECT_THAT(sampleText(),
               HasSubstr("\n        {\"milliseconds\":12.5,\"repetitions\":5,\"workspace_bytes\":4096,"
                         "\"configuration\":{\"variant\":\"chunked\",\"chunk_rows\":512}}"));
+  EXPECT_THAT(sampleText(),
+              HasSubstr("\n        {\"part\":\"forward\",\"milliseconds\":3.5,\"repetitions\":5,"
+                        "\"configuration\":{\"forward_rows\":128}}"));
 }
 
 TEST(TuningFile, TextThatIsNotUtf8StaysReadable) {
@@ -58,8 +61,8 @@ TEST(TuningFile, SaysWhatIsWrongAndWhere) {
     const char *from, *to, *message;
   };
   for (const Case &c : {
-           Case{"\"version\": 1", "\"version\": 2", "version: expected 1, found 2"},
-           Case{"\"version\": 1", "\"version\": \"1\"", "version: expected an integer"},
+           Case{"\"version\": 2", "\"version\": 1", "version: expected 2, found 1"},
+           Case{"\"version\": 2", "\"version\": \"2\"", "version: expected an integer"},
            Case{"tilewright tuning", "something else", "file.format"},
            Case{"\"records\": [", "\"record\": [", "file.records"},
            Case{"12.5", "-1", "records[0].winners[0].milliseconds"},
@@ -78,6 +81,10 @@ TEST(TuningFile, SaysWhatIsWrongAndWhere) {
            Case{"\"complete\": true", "\"complete\": 1", "complete"},
            Case{"\"operation\": \"loss\"", "\"operation\": {}", "operation"},
            Case{"\"winners\": [", "\"winners\": [7,", "winners[0]"},
+           Case{"\"parts\": [", "\"parts\": [7,", "parts[0]"},
+           Case{"\"forward\"", "7", "parts[0].part"},
+           Case{"3.5", "-3.5", "parts[0].milliseconds"},
+           Case{"\"tried\": 61", "\"tried\": -1", "tried"},
            Case{"\"winners\": [", "\"winners\": [[[[[[[[[]]]]]]]],", "nested at most"},
        }) {
     const auto records = decodeRecords(replaced(sampleText(), c.from, c.to));
