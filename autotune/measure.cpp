@@ -17,7 +17,7 @@ int runsOf(double milliseconds, const MeasureOptions &options) {
 }
 
 /// Milliseconds of one of `runs` runs.
-StatusOr<double> turn(Device &device, Stream stream, const Contestant &contestant, int runs) {
+StatusOr<double> turn(Device &device, Stream stream, const TimedWork &contestant, int runs) {
   if (contestant.prepare) TW_RETURN_IF_ERROR(contestant.prepare());
   TW_ASSIGN_OR_RETURN(const double milliseconds, device.time(stream, [&]() -> Status {
     for (int i = 0; i < runs; ++i)
@@ -71,7 +71,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-Status warmUp(Device &device, Stream stream, const Contestant &work, const MeasureOptions &options,
+Status warmUp(Device &device, Stream stream, const TimedWork &work, const MeasureOptions &options,
               const StopRequest &stop) {
   double before = 0;
   for (int i = 0; i < options.maxWarmUps && !isStopped(stop); ++i) {
@@ -82,7 +82,7 @@ Status warmUp(Device &device, Stream stream, const Contestant &work, const Measu
   return {};
 }
 
-std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vector<Contestant> &contestants,
+std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vector<TimedWork> &contestants,
                                    const MeasureOptions &options, const StopRequest &stop) {
   std::vector<Entry> entries(contestants.size());
   for (int round = 0; round < options.repetitions && !isStopped(stop); ++round) {

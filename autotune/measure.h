@@ -36,19 +36,19 @@ struct Timing {
 double median(std::vector<double> values);
 
 /// Work to be timed.
-struct Contestant {
+struct TimedWork {
   std::function<Status()> run;     ///< enqueues it once
   std::function<Status()> prepare; ///< enqueues what comes before a turn, untimed; may be null
 };
 
 /// Runs the work until the device's clock has settled.
-Status warmUp(Device &device, Stream stream, const Contestant &work, const MeasureOptions &options,
+Status warmUp(Device &device, Stream stream, const TimedWork &work, const MeasureOptions &options,
               const StopRequest &stop);
 
 /// Times the contestants in turn, round after round, in alternating order, so that a device that slows down
 /// slows all of them. In the order of the contestants: the timing, or why there is none (its own failure, or
 /// a stop before its first run).
-std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vector<Contestant> &contestants,
+std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vector<TimedWork> &contestants,
                                    const MeasureOptions &options, const StopRequest &stop);
 
 } // namespace tilewright

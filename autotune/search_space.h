@@ -20,6 +20,7 @@ public:
   NamedValues(std::initializer_list<std::pair<std::string, ParameterValue>> values);
 
   void set(const std::string &name, ParameterValue value); ///< replaces a value of that name
+  bool has(const std::string &name) const { return find(name) != nullptr; }
   /// None when there is no such value, or one of the other kind.
   std::optional<int64_t> integer(const std::string &name) const;
   std::optional<std::string> text(const std::string &name) const;

@@ -163,7 +163,7 @@ private:
     return false;
   }
 
-  static Contestant contestant(Workload &workload, const Configuration &configuration) {
+  static TimedWork contestant(Workload &workload, const Configuration &configuration) {
     return {[&workload, configuration] { return workload.run(configuration); },
             [&workload, configuration] { return workload.prepare(configuration); }};
   }
@@ -171,7 +171,7 @@ private:
   /// Those that could be timed, by rising time.
   std::vector<MeasuredConfiguration> timed(Workload &workload, const std::vector<Configuration> &all,
                                            const MeasureOptions &measure) {
-    std::vector<Contestant> contestants;
+    std::vector<TimedWork> contestants;
     for (const Configuration &configuration : all)
       contestants.push_back(contestant(workload, configuration));
     const auto timings = race(tunable_.device(), tunable_.stream(), contestants, measure, options_.stop);
@@ -199,7 +199,7 @@ private:
   void begin() {
     step_ = "untuned";
     if (!attempt(tunable_.whole(), heuristic_)) return;
-    const Contestant first = contestant(tunable_.whole(), heuristic_);
+    const TimedWork first = contestant(tunable_.whole(), heuristic_);
     if (Status warm = warmUp(tunable_.device(), tunable_.stream(), first, options_.measure, options_.stop);
         !warm.ok())
       outcome_.failures.push_back({heuristic_, warm.message()});

@@ -6,6 +6,7 @@
 
 #include "kernels/lce/plan.h"
 #include "kernels/linear_cross_entropy.h"
+#include "runtime/runtime.h"
 
 namespace tilewright::lce {
 
@@ -15,9 +16,12 @@ namespace tilewright::lce {
 class Check {
 public:
   /// `tensors` have lse, which tells the gradient of a class from all rows.
-  static StatusOr<Check> make(Device &device, Stream stream, const Problem &problem,
+  static StatusOr<Check> make(Runtime &runtime, Stream stream, const Problem &problem,
                               const LinearCrossEntropyTensors &tensors,
                               const LinearCrossEntropyOptions &options);
+
+  /// Rows that are not ignored.
+  int64_t validRows() const { return static_cast<int64_t>(valid_.size()); }
 
   /// An internal error names the output that is wrong, by how much, and what is allowed.
   Status check();
@@ -30,16 +34,21 @@ private:
   };
   struct Class {
     int64_t label = 0;
-    std::vector<double> logits; ///< of every valid row
+    std::vector<double> logits;  ///< of every valid row
+    std::vector<double> dWeight; ///< from the lse of the first result
+  };
+  /// Of a matrix, row by row: the sum with one fixed vector of signs, and of squares.
+  struct RowSketches {
+    std::vector<float> sums, squares;
   };
   /// What is kept of a result to compare others with.
   struct Sketch {
     std::vector<float> lse;
-    std::vector<double> dHidden, dWeight; ///< each row's product with one fixed vector of signs
+    RowSketches dHidden, dWeight;
   };
 
-  Check(Device &device, Stream stream, const Problem &problem, const LinearCrossEntropyTensors &tensors)
-      : device_(&device), stream_(stream), p_(problem), t_(tensors) {}
+  Check(Runtime &runtime, Stream stream, const Problem &problem, const LinearCrossEntropyTensors &tensors)
+      : runtime_(&runtime), device_(&runtime.device()), stream_(stream), p_(problem), t_(tensors) {}
 
   Status readInputs(const LinearCrossEntropyOptions &options);
   Status computeRows();
@@ -47,12 +56,15 @@ private:
 
   Status checkLosses(const std::vector<float> &lse) const;
   Status checkDHidden() const;
-  Status checkDWeight(const std::vector<float> &lse) const;
+  Status checkDWeight() const;
+  void computeDWeight(const std::vector<float> &lse);
   Status compare(const Sketch &sketch) const;
-  StatusOr<std::vector<double>> project(const TensorRef &matrix) const;
+  Status compareRows(const std::string &name, const RowSketches &now, const RowSketches &before) const;
+  StatusOr<RowSketches> sketch(const TensorRef &matrix) const;
   StatusOr<std::vector<float>> readRows(const TensorRef &matrix, int64_t first, int64_t count) const;
   double allowedGradientError() const { return p_.element == ElementType::f32 ? 4e-5 : 8e-3; }
 
+  Runtime *runtime_;
   Device *device_;
   Stream stream_;
   Problem p_;

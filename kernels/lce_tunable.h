@@ -1,50 +1,94 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "autotune/tunable.h"
 #include "kernels/lce/search.h"
 #include "kernels/lce_check.h"
+#include "kernels/lce_execution.h"
 #include "kernels/linear_cross_entropy.h"
 #include "runtime/runtime.h"
 
 namespace tilewright::lce {
 
-/// A call of linearCrossEntropy, to be tuned. Its outputs are overwritten again and again.
+/// A call's tensors and options on a device. Its outputs are overwritten again and again.
+struct TunedCall {
+  Runtime &runtime;
+  Stream stream;
+  Problem problem;
+  LinearCrossEntropyTensors tensors;
+  LinearCrossEntropyOptions options;
+};
+
+/// The whole call.
+class WholeCall final : public Workload {
+public:
+  explicit WholeCall(TunedCall &call) : call_(call) {}
+  Status compile(const Configuration &configuration) override;
+  Status check(const Configuration &configuration) override;
+  Status run(const Configuration &configuration) override;
+
+private:
+  TunedCall &call_;
+  std::optional<Check> check_; ///< made when it is first needed
+};
+
+/// One product of a call of a few chunks: enough for every kind of chunk to occur.
+class ProductAlone final : public Workload {
+public:
+  /// `chunkRows` instead of a configuration's.
+  ProductAlone(TunedCall &call, ProductKind product, int64_t chunkRows, std::optional<Check> &check)
+      : call_(call), product_(product), chunkRows_(chunkRows), check_(check) {}
+  Status compile(const Configuration &configuration) override;
+  Status check(const Configuration &configuration) override;
+  Status prepare(const Configuration &configuration) override;
+  Status run(const Configuration &configuration) override;
+
+private:
+  StatusOr<Config> configOf(const Configuration &configuration) const;
+  /// Makes it this configuration's, whose whole call has then been run.
+  Status stage(const Configuration &configuration);
+
+  TunedCall &call_;
+  ProductKind product_;
+  int64_t chunkRows_;
+  std::optional<Check> &check_; ///< shared with the other products
+  Configuration staged_;
+  Buffer workspace_;
+  std::unique_ptr<Rehearsal> rehearsal_;
+};
+
+/// A call of linearCrossEntropy, to be tuned.
 class LceTunable final : public Tunable {
 public:
   static StatusOr<std::unique_ptr<LceTunable>> make(Runtime &runtime, const Problem &problem,
                                                     const LinearCrossEntropyTensors &tensors,
                                                     const LinearCrossEntropyOptions &options, Stream stream);
 
-  TuningKey key() const override { return tuningKey(problem_, runtime_.device().info()); }
-  Device &device() const override { return runtime_.device(); }
-  Stream stream() const override { return stream_; }
+  TuningKey key() const override { return tuningKey(call_.problem, call_.runtime.device().info()); }
+  Device &device() const override { return call_.runtime.device(); }
+  Stream stream() const override { return call_.stream; }
   const SearchSpace &space() const override { return space_; }
   const CostModel &costModel() const override { return model_; }
-  std::vector<SearchStep> steps() const override { return searchSteps(problem_); }
-  Configuration heuristic() const override { return configurationOf(heuristic_, problem_); }
-  std::vector<Configuration> starts() const override {
-    return searchStarts(problem_, heuristic_, space_, model_);
-  }
+  std::vector<SearchStep> steps() override;
+  Configuration heuristic() const override { return configurationOf(heuristic_, call_.problem); }
   int64_t workspaceBytes(const Configuration &configuration) const override;
-  Status check(const Configuration &configuration) override;
-  Status run(const Configuration &configuration) override;
+  Workload &whole() override { return whole_; }
 
 private:
-  LceTunable(Runtime &runtime, Stream stream, const Problem &problem, const Config &heuristic,
-             const LinearCrossEntropyOptions &options);
+  LceTunable(TunedCall call, TunedCall excerpt, const Config &heuristic);
 
-  Runtime &runtime_;
-  Stream stream_;
-  Problem problem_;
+  TunedCall call_;
+  TunedCall excerpt_; ///< its first rows
   Config heuristic_;
-  LinearCrossEntropyOptions options_;
   SearchSpace space_;
   CostModel model_;
-  LinearCrossEntropyTensors tensors_;
-  Buffer lse_; ///< where the caller has no use for it; the check has
-  std::unique_ptr<Check> check_;
+  Buffer lse_; ///< where the caller has no use for it; the checks have
+  WholeCall whole_;
+  std::optional<Check> excerptCheck_;
+  std::vector<std::unique_ptr<ProductAlone>> products_;
 };
 
 } // namespace tilewright::lce

@@ -46,6 +46,7 @@ struct DeviceInfo {
   int64_t sharedBytes = 0; ///< of a GPU: shared memory that one program may have
   std::string assembler;   ///< what `Device::assemble` depends on; empty when it does nothing
   int64_t cacheBytes = 0;  ///< of a CPU: second-level cache of a core; 0 when not known
+  bool warpgroups = false; ///< of a GPU: its code may use wgmma and TMA
 };
 
 /// Device memory, from `Device::allocate`; freed when its last copy goes.

@@ -26,7 +26,7 @@ std::string titleOf(const ProblemShape &shape, ElementType element) {
 
 /// Tensors of the right types and sizes, whose data nobody reads.
 LinearCrossEntropyTensors shapesOnly(const ProblemShape &shape, ElementType element) {
-  static char place;
+  alignas(256) static char place; // as allocated memory is
   LinearCrossEntropyTensors t;
   t.hidden = t.dHidden = TensorRef::matrix(&place, element, shape.rows, shape.hidden);
   t.weight = t.dWeight = TensorRef::matrix(&place, element, shape.classes, shape.hidden);
@@ -34,10 +34,6 @@ LinearCrossEntropyTensors shapesOnly(const ProblemShape &shape, ElementType elem
   t.loss = TensorRef::vector(&place, ElementType::f32, 1);
   t.lse = TensorRef::vector(&place, ElementType::f32, shape.rows);
   return t;
-}
-
-std::size_t configurationsIn(const TuningRecord &record) {
-  return record.winners.size() + record.measured.size();
 }
 
 class Tuning {
@@ -87,14 +83,14 @@ private:
     failures_ = std::move(outcome.failures);
     pruned_ = std::move(outcome.pruned);
     const bool known = before && before->compiler == compilerVersion();
-    if (!outcome.record.complete && known && configurationsIn(*before) > configurationsIn(outcome.record))
+    if (!outcome.record.complete && known && before->tried > outcome.record.tried)
       return *before; // it knows more than an interrupted search
     return std::move(outcome.record);
   }
 
   void print(const ProblemShape &shape, const TuningRecord &record, bool searched) {
-    fmt::print("{} ({}): {} configurations measured{}{}\n", titleOf(shape, element_), record.deviceName,
-               configurationsIn(record), record.complete ? "" : ", search interrupted",
+    fmt::print("{} ({}): {} configurations tried{}{}\n", titleOf(shape, element_), record.deviceName,
+               record.tried, record.complete ? "" : ", search interrupted",
                searched ? "" : ", known already");
     const auto show = [&](const char *name, const MeasuredConfiguration &m) {
       fmt::print("  {:<8}{:>10} ms  {:>8}  {}\n", name,

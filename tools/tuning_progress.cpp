@@ -20,9 +20,7 @@ volatile std::sig_atomic_t interrupted = 0;
 void onInterrupt(int) { interrupted = 1; }
 
 std::string bestText(const TuningProgress &progress) {
-  if (!progress.best) return "";
-  return fmt::format(", best {:.2f} ms ({})", progress.best->milliseconds,
-                     progress.best->configuration.str());
+  return progress.milliseconds > 0 ? fmt::format(", best {:.2f} ms", progress.milliseconds) : "";
 }
 
 } // namespace
@@ -39,17 +37,15 @@ void TuningProgressBar::show(const TuningProgress &progress) {
     const int filled = kBarWidth * std::min(progress.tried, progress.planned) / std::max(1, progress.planned);
     // The cursor goes back to the line's begin; what is left of the line before is erased.
     fmt::print(stderr, "\r{} [{:#<{}}{:.<{}}] {}/{} {}{}\x1b[K", title_, "", filled, "", kBarWidth - filled,
-               progress.tried, progress.planned, progress.step,
-               progress.best ? fmt::format(", best {:.2f} ms", progress.best->milliseconds) : "");
+               progress.tried, progress.planned, progress.step, bestText(progress));
     std::fflush(stderr);
     drawn_ = true;
     return;
   }
-  const double best = progress.best ? progress.best->milliseconds : 0;
-  if (progress.step == step_ && best == best_) return;
-  step_ = progress.step, best_ = best;
-  fmt::print(stderr, "{}: {}/{} {}{}\n", title_, progress.tried, progress.planned, progress.step,
-             bestText(progress));
+  if (progress.step == step_ && progress.milliseconds == best_) return;
+  step_ = progress.step, best_ = progress.milliseconds;
+  fmt::print(stderr, "{}: {}/{} {}{}{}\n", title_, progress.tried, progress.planned, progress.step,
+             bestText(progress), progress.best.empty() ? "" : " (" + progress.best + ")");
 }
 
 InterruptRequest::InterruptRequest() {

@@ -12,9 +12,13 @@ constexpr int64_t kOneHotColumns = 512;
 // E is read and written once, a few cache lines of some rows at a time.
 constexpr Block kInPlaceBlock{8, 256};
 
-CompileOptions optionsFor(const Product &product) {
+CompileOptions optionsFor(const Problem &problem, const Product &product) {
   CompileOptions options;
   options.schedule.contractionStep = product.contractionStep;
+  options.schedule.stages = product.stages;
+  options.schedule.roles = product.roles;
+  options.schedule.rasterRows = product.rasterRows;
+  options.alignedMatrices = problem.aligned && hasRoles(product);
   return options;
 }
 
@@ -27,7 +31,14 @@ public:
     // A small one first, which tells whether to compile at all; then the large ones, so that no thread is
     // left with one at the end.
     want(kernels.compactRows, compactRows({p_.label, p_.dHidden}));
-    products(kernels);
+    forwardProduct(kernels);
+    if (p_.dHidden) hiddenProduct(kernels);
+    if (p_.dWeight) {
+      weightProduct(kernels);
+      want(kernels.rankLabels, rankLabels());
+      want(kernels.oneHotSum, oneHotSum(p_.element, kOneHotColumns));
+    }
+    if (p_.dBias) biasProduct(kernels);
     want(kernels.gatherRows,
          gatherRows({p_.element, p_.terms, p_.wantsGradients() && !p_.terms.logitsAreProducts()}));
     want(kernels.checkAnchor, checkAnchor());
@@ -36,10 +47,22 @@ public:
     options(kernels);
   }
 
+  void collect(KernelSet &kernels, ProductKind product) {
+    if (product == ProductKind::forward) forwardProduct(kernels);
+    if (product == ProductKind::dHidden) hiddenProduct(kernels);
+    if (product == ProductKind::dWeight) weightProduct(kernels);
+  }
+
   Status make(Runtime &runtime) {
     TW_ASSIGN_OR_RETURN(const std::vector<KernelHandle> made, jitAll(runtime, requests_));
     for (std::size_t i = 0; i < made.size(); ++i)
       *places_[i] = made[i];
+    return Status();
+  }
+
+  Status compile(Runtime &runtime) const {
+    for (const JitRequest &request : requests_)
+      TW_RETURN_IF_ERROR(jit(runtime, request.kernel, request.options).status());
     return Status();
   }
 
@@ -51,37 +74,42 @@ private:
 
   bool isMean() const { return p_.reduction == Reduction::mean; }
 
-  void products(KernelSet &kernels) {
+  CompileOptions optionsFor(ProductKind kind) const { return lce::optionsFor(p_, config_[kind]); }
+  bool hasUniformFactor() const { return p_.isUniformRankOne() && p_.hasClassFactor(); }
+
+  void forwardProduct(KernelSet &kernels) {
     const bool storesE = p_.wantsGradients() && p_.completion() != Completion::again;
     const auto exponentials = storesE ? std::optional(p_.exponentials()) : std::nullopt;
     want(kernels.forward,
          forward({p_.element, exponentials, config_.forward.block, p_.terms, p_.rowSums(), p_.outputs.best}),
-         optionsFor(config_.forward));
+         optionsFor(ProductKind::forward));
     const CompleteSpec complete{p_.element, p_.exponentials(), config_.forward.block, p_.terms};
     if (p_.completion() == Completion::again)
-      want(kernels.complete, completeAgain(complete), optionsFor(config_.forward));
-    const bool uniform = p_.isUniformRankOne(), classFactor = uniform && p_.hasClassFactor();
-    if (p_.dHidden)
-      want(kernels.dHidden,
-           dHidden(
-               {p_.element, p_.exponentials(), *p_.dHidden, config_.dHidden.block, uniform, p_.terms.margin}),
-           optionsFor(config_.dHidden));
-    if (p_.dWeight) {
-      // What is still to be normalised is in fp32, and adds to nothing.
-      const ElementType output = p_.terms.margin ? ElementType::f32 : *p_.dWeight;
-      wantParts(kernels.dWeight, output, p_.accumulate && !p_.terms.margin, optionsFor(config_.dWeight),
-                [&](const Accumulation &accumulation, ElementType type) {
-                  return dWeight(
-                      {p_.exponentials(), type, accumulation, config_.dWeight.block, uniform, classFactor});
-                });
-      want(kernels.rankLabels, rankLabels());
-      want(kernels.oneHotSum, oneHotSum(p_.element, kOneHotColumns));
-    }
-    if (p_.dBias)
-      wantParts(kernels.dBias, *p_.dBias, p_.accumulate, {},
-                [&](const Accumulation &accumulation, ElementType type) {
-                  return dBias({p_.exponentials(), type, accumulation, uniform, classFactor});
-                });
+      want(kernels.complete, completeAgain(complete), optionsFor(ProductKind::forward));
+  }
+
+  void hiddenProduct(KernelSet &kernels) {
+    want(kernels.dHidden,
+         dHidden({p_.element, p_.exponentials(), *p_.dHidden, config_.dHidden.block, p_.isUniformRankOne(),
+                  p_.terms.margin}),
+         optionsFor(ProductKind::dHidden));
+  }
+
+  void weightProduct(KernelSet &kernels) {
+    // What is still to be normalised is in fp32, and adds to nothing.
+    const ElementType output = p_.terms.margin ? ElementType::f32 : *p_.dWeight;
+    wantParts(kernels.dWeight, output, p_.accumulate && !p_.terms.margin, optionsFor(ProductKind::dWeight),
+              [&](const Accumulation &accumulation, ElementType type) {
+                return dWeight({p_.exponentials(), type, accumulation, config_.dWeight.block,
+                                p_.isUniformRankOne(), hasUniformFactor()});
+              });
+  }
+
+  void biasProduct(KernelSet &kernels) {
+    wantParts(
+        kernels.dBias, *p_.dBias, p_.accumulate, {}, [&](const Accumulation &accumulation, ElementType type) {
+          return dBias({p_.exponentials(), type, accumulation, p_.isUniformRankOne(), hasUniformFactor()});
+        });
   }
 
   template <typename Make>
@@ -143,6 +171,13 @@ StatusOr<KernelSet> makeKernels(Runtime &runtime, const Problem &problem, const 
   wishes.collect(kernels);
   TW_RETURN_IF_ERROR(wishes.make(runtime));
   return kernels;
+}
+
+Status compileProduct(Runtime &runtime, const Problem &problem, const Config &config, ProductKind product) {
+  KernelSet kernels;
+  Wishes wishes(problem, config);
+  wishes.collect(kernels, product);
+  return wishes.compile(runtime);
 }
 
 } // namespace tilewright::lce

@@ -24,4 +24,7 @@ struct KernelSet {
 
 StatusOr<KernelSet> makeKernels(Runtime &runtime, const Problem &problem, const Config &config);
 
+/// Compiles the kernels of one product, one by one: whoever compiles many has threads enough.
+Status compileProduct(Runtime &runtime, const Problem &problem, const Config &config, ProductKind product);
+
 } // namespace tilewright::lce

@@ -179,4 +179,9 @@ struct NormaliseSpec {
 };
 Kernel normalise(const NormaliseSpec &spec);
 
+/// What two equal matrices share, to compare large ones by: each row's sum with fixed signs, and of squares.
+///
+/// (x R×C, out sums R, out squares R)
+Kernel sketchRows(ElementType element);
+
 } // namespace tilewright::lce

@@ -51,6 +51,22 @@ Status Launches::run() {
   return finish();
 }
 
+// The last chunk's rows are those that a call leaves behind it. How a chunk of dW is stored depends on its
+// number; most are in the middle.
+Status Launches::prepareProduct(ProductKind product) {
+  selectChunk(config_.chunks(p_) - 1);
+  if (product != ProductKind::forward) return Status();
+  TW_RETURN_IF_ERROR(compact()); // `redo` is 0 after a call: its rows are done
+  return gatherRows();
+}
+
+Status Launches::launchProduct(ProductKind product) {
+  selectChunk(config_.chunks(p_) - 1);
+  if (product == ProductKind::forward) return forward();
+  if (product == ProductKind::dHidden) return hiddenGradient();
+  return weightProduct(std::min<int64_t>(1, config_.chunks(p_) - 1));
+}
+
 Status Launches::compact() {
   TW_RETURN_IF_ERROR(fill(device_, w_.rowNumbers, 0xFF, stream_)); // -1: no row
   TW_RETURN_IF_ERROR(fill(device_, w_.summary, 0, stream_));       // stays when there is no row at all
@@ -95,13 +111,17 @@ void Launches::selectChunk(int64_t chunk) {
     if (tensor->data) *tensor = tensor->rows(0, rows);
 }
 
-/// E and the losses. The second launch of the forward kernel is for rows whose anchor was wrong, if there are
-/// any.
-Status Launches::exponentials() {
+Status Launches::gatherRows() {
   KernelArguments arguments = {t_.hidden, t_.weight, c_.row, c_.compactLabel};
   logitTerms_.bind(values_, arguments);
   append(arguments, {c_.xc, c_.target, c_.anchor, c_.redo, c_.rowNorm, c_.rate, c_.targetRate});
-  TW_RETURN_IF_ERROR(launch(kernels_.gatherRows, arguments));
+  return launch(kernels_.gatherRows, arguments);
+}
+
+/// E and the losses. The second launch of the forward kernel is for rows whose anchor was wrong, if there are
+/// any.
+Status Launches::exponentials() {
+  TW_RETURN_IF_ERROR(gatherRows());
   TW_RETURN_IF_ERROR(forward());
   TW_RETURN_IF_ERROR(launch(kernels_.checkAnchor, {c_.sums, c_.tops, c_.anchor, c_.redo}));
   TW_RETURN_IF_ERROR(forward());
@@ -162,12 +182,13 @@ Status Launches::weightGradient(int64_t chunk) {
   TW_RETURN_IF_ERROR(fill(device_, w_.slot, 0xFF, stream_)); // -1: the label does not occur
   TW_RETURN_IF_ERROR(launch(kernels_.rankLabels, {c_.compactLabel, c_.order, c_.run, w_.slot}));
   TW_RETURN_IF_ERROR(launch(kernels_.oneHotSum, {c_.xc, c_.oneHot, c_.order, c_.run, c_.u}));
+  if (p_.isUniformRankOne()) TW_RETURN_IF_ERROR(sumUp(kernels_.sumRows, c_.xc, c_.uniform, c_.rowSum));
+  return weightProduct(chunk);
+}
 
+Status Launches::weightProduct(int64_t chunk) {
   KernelArguments arguments = {c_.e, c_.xs, c_.u, w_.slot, w_.summary, first_};
-  if (p_.isUniformRankOne()) {
-    TW_RETURN_IF_ERROR(sumUp(kernels_.sumRows, c_.xc, c_.uniform, c_.rowSum));
-    append(arguments, {c_.rowSum, classFactor()});
-  }
+  if (p_.isUniformRankOne()) append(arguments, {c_.rowSum, classFactor()});
   return launchPart(kernels_.dWeight, chunk, arguments, w_.partial, t_.dWeight);
 }
 

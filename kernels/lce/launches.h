@@ -17,16 +17,23 @@ public:
 
   Status run();
 
+  /// For a product that is launched alone: what a whole call of another configuration may not have left.
+  Status prepareProduct(ProductKind product);
+  /// As for most chunks. Before it some whole call was run in this workspace.
+  Status launchProduct(ProductKind product);
+
 private:
   Status compact();
   Status prepare();
   void selectChunk(int64_t chunk);
   Status exponentials();
+  Status gatherRows();
   Status forward();
   Status combine();
   Status complete();
   Status hiddenGradient();
   Status weightGradient(int64_t chunk);
+  Status weightProduct(int64_t chunk);
   Status biasGradient(int64_t chunk);
   Status finish();
 

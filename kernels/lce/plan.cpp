@@ -15,8 +15,12 @@ constexpr int64_t kMaxRows = 192, kMaxColumns = 256;
 // Moving one number into a packed panel costs as much as this many multiply-adds.
 constexpr double kPackCost = 10;
 
+// Larger chunks cost less, up to the whole: every chunk ends in a wave that does not fill the GPU, and adds
+// to dW once more. This share of a GPU's memory buys most of it.
+constexpr int64_t kMemoryShare = 64;
+
 int64_t chunkBytes(const DeviceInfo &device) {
-  return device.sharedBytes > 0 ? 16 * kChunkBytes : kChunkBytes;
+  return device.sharedBytes > 0 ? std::max(16 * kChunkBytes, device.memoryBytes / kMemoryShare) : kChunkBytes;
 }
 
 int64_t chunkBucket(int64_t rows) {
@@ -50,9 +54,22 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units
   return best;
 }
 
+/// One that computes 128 rows at once by wgmma; the forward product's exponentials hide behind another tile's
+/// products.
+Product chooseWarpgroupProduct(ProductKind kind, const DeviceInfo &device) {
+  using Roles = Schedule::WarpRoles;
+  Product product;
+  product.block = kind == ProductKind::forward ? Block{128, 192} : Block{128, 256};
+  product.roles = kind == ProductKind::forward ? Roles::pingPong : Roles::cooperative;
+  product.rasterRows = 8;
+  product.stages = 4;
+  if (sharedBytesOf(product) > device.sharedBytes) product.stages = 3;
+  return product;
+}
+
 /// Two programs of 128 × 128 share a multiprocessor: one multiplies while the other stores. A matrix with
 /// fewer rows or columns takes the next power of two.
-void chooseGpuBlocks(const Problem &problem, Config &config) {
+void chooseGpuBlocks(const Problem &problem, const DeviceInfo &device, Config &config) {
   const auto block = [](int64_t rows, int64_t columns) {
     const auto fit = [](int64_t size, int64_t least, int64_t most) {
       int64_t extent = least;
@@ -65,13 +82,15 @@ void chooseGpuBlocks(const Problem &problem, Config &config) {
   config.forward.block = block(config.chunkRows, problem.classes);
   config.dHidden.block = block(config.chunkRows, problem.hidden);
   config.dWeight.block = block(problem.classes, problem.hidden);
+  for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
+    if (device.warpgroups && allowsRoles(problem, kind)) config[kind] = chooseWarpgroupProduct(kind, device);
 }
 
 /// A block's shape decides how work is shared, never a result's bits: each element of a product is summed in
 /// the same order in every block. Only the columns of the forward block do decide bits (they are S's partial
 /// sums), so those depend on V alone.
 void chooseBlocks(const Problem &problem, const DeviceInfo &device, Config &config) {
-  if (device.sharedBytes > 0) return chooseGpuBlocks(problem, config);
+  if (device.sharedBytes > 0) return chooseGpuBlocks(problem, device, config);
   const int units = device.units;
   const int64_t forwardColumns = std::min(kMaxColumns, roundUp(problem.classes, kColumnStep));
   config.forward.block = chooseBlock(config.chunkRows, problem.classes, forwardColumns, units);
@@ -112,7 +131,30 @@ int64_t paddedStride(int64_t columns, ElementType element) {
   return stride % (16 * line) == 0 ? stride + line : stride;
 }
 
+/// Rows of 4-byte numbers begin at multiples of 16 bytes.
+int64_t wholeStride(int64_t columns) { return roundUp(columns, 4); }
+
 } // namespace
+
+bool allowsRoles(const Problem &problem, ProductKind kind) {
+  const auto [a, b] = problem.operands(kind);
+  return problem.aligned && a == b && elementBytes(a) == 2;
+}
+
+int64_t sharedBytesOf(const Product &product) {
+  constexpr int64_t rowBytes = 128;     // of an operand in one stage: 64 numbers
+  constexpr int64_t staging = 32 << 10; // two store buffers of 8 KiB for each of two warpgroups
+  constexpr int64_t barriers = 2 << 10; // and what aligning all that costs
+  return product.stages * (product.block.rows + product.block.columns) * rowBytes + staging + barriers;
+}
+
+std::string Product::str() const {
+  std::string text = block.str() + "/" + std::to_string(contractionStep);
+  if (hasRoles(*this))
+    text += std::string(" ") + warpRolesName(roles) + ", " + std::to_string(stages) + " stages, raster " +
+            std::to_string(rasterRows);
+  return text;
+}
 
 std::string Problem::str() const {
   std::string text = std::to_string(rows) + "x" + std::to_string(hidden) + "x" + std::to_string(classes) +
@@ -190,7 +232,7 @@ void layOutOptions(const Problem &problem, int64_t c, int64_t tiles, Carver &car
   if (problem.outputs.entropy) vectors({&w.entropy}, n, f32);
   if (problem.outputs.best) {
     vectors({&w.argmax, &w.correct}, n, i32);
-    w.best = carver.matrix(i32, c, tiles, tiles);
+    w.best = carver.matrix(i32, c, tiles, wholeStride(tiles));
   }
   if (problem.outputs.monitored) vectors({&w.top, &w.norm}, n, f32);
   if (terms.classWeight) {
@@ -226,6 +268,7 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
   const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
   const int64_t n = problem.rows, h = problem.hidden, v = problem.classes;
   const int64_t c = std::min(config.chunkRows, n), tiles = ceilDiv(v, config.forward.block.columns);
+  const int64_t sumStride = wholeStride(tiles);
   Carver carver(base);
   Workspace w;
   w.rowNumbers = carver.vector(i32, 2 * n);
@@ -238,11 +281,11 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
   w.target = carver.vector(f32, c);
   w.anchor = carver.vector(f32, c);
   w.redo = carver.vector(i32, c);
-  w.sums = carver.matrix(f32, c, tiles, tiles);
-  w.tops = carver.matrix(f32, c, tiles, tiles);
+  w.sums = carver.matrix(f32, c, tiles, sumStride);
+  w.tops = carver.matrix(f32, c, tiles, sumStride);
   const PerRowSum<bool> rowSums = problem.rowSums();
   for (int s = 0; s < kRowSums; ++s)
-    if (rowSums[s]) w.rowSums[s] = carver.matrix(f32, c, tiles, tiles);
+    if (rowSums[s]) w.rowSums[s] = carver.matrix(f32, c, tiles, sumStride);
   if (problem.wantsGradients()) {
     w.e = carver.matrix(problem.exponentials(), c, v, paddedStride(v, problem.exponentials()));
     w.scale = carver.vector(f32, c);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "compiler/base/status.h"
 #include "compiler/element_type.h"
@@ -12,6 +13,9 @@
 #include "runtime/device.h"
 
 namespace tilewright::lce {
+
+/// The three products: logits, dX, dW.
+enum class ProductKind { forward, dHidden, dWeight };
 
 /// What is asked for. Sizes aside, everything here enters some kernel.
 struct Problem {
@@ -24,6 +28,7 @@ struct Problem {
   LossTerms terms;
   RowOutputs outputs;
   bool accumulate = false; ///< dWeight and dBias are added to what is there
+  bool aligned = false;    ///< matrices and their rows, the workspace's too, begin at multiples of 16 bytes
 
   bool wantsGradients() const { return dHidden || dWeight || dBias; }
   /// What E has to become before the products of the gradients.
@@ -34,6 +39,11 @@ struct Problem {
   }
   bool hasClassFactor() const { return terms.classWeight || terms.margin; }
   PerRowSum<bool> rowSums() const; ///< those that the terms and the outputs need
+  /// What a product multiplies.
+  std::pair<ElementType, ElementType> operands(ProductKind kind) const {
+    if (kind == ProductKind::forward) return {element, element};
+    return {exponentials(), kind == ProductKind::dHidden ? element : exponentials()};
+  }
   /// bf16 has fp32's range, which target anchors need; f16 has not.
   ElementType exponentials() const {
     return element == ElementType::bf16 ? ElementType::bf16 : ElementType::f32;
@@ -41,14 +51,31 @@ struct Problem {
   std::string str() const;
 };
 
-/// How one of the three products is computed.
+/// How a product is computed: the block of one program, and its schedule.
 struct Product {
   Block block;
-  int64_t contractionStep = Schedule().contractionStep;
+  int64_t contractionStep = 0; ///< 0 in this and the next: the compiler's choice
+  int stages = 0;
+  Schedule::WarpRoles roles = Schedule::WarpRoles::automatic;
+  int rasterRows = 0;
 
-  /// "192x256/256", rows x columns / step.
-  std::string str() const { return block.str() + "/" + std::to_string(contractionStep); }
+  /// "192x256/256": rows x columns / step; "128x256/0 cooperative, 4 stages, raster 8" where warps have
+  /// roles.
+  std::string str() const;
 };
+
+/// Whether its warps have different roles, as those that use wgmma and TMA do.
+inline bool hasRoles(const Product &product) {
+  return product.roles == Schedule::WarpRoles::cooperative || product.roles == Schedule::WarpRoles::pingPong;
+}
+
+/// Whether a product can be computed with such roles, where a device can: both operands are 16-bit and
+/// aligned.
+bool allowsRoles(const Problem &problem, ProductKind kind);
+
+/// Shared memory that a program with such roles takes, in bytes: the ring of operand stages, and what is on
+/// its way out.
+int64_t sharedBytesOf(const Product &product);
 
 /// How it is computed. The same for every N of a bucket, so that a new batch length compiles nothing.
 struct Config {
@@ -56,6 +83,10 @@ struct Config {
   int64_t chunkRows = 0;
   Product forward, dHidden, dWeight;
 
+  Product &operator[](ProductKind kind) {
+    return kind == ProductKind::forward ? forward : kind == ProductKind::dHidden ? dHidden : dWeight;
+  }
+  const Product &operator[](ProductKind kind) const { return const_cast<Config &>(*this)[kind]; }
   int64_t chunks(const Problem &problem) const; ///< at least 1
   std::string str() const;
 };
@@ -69,7 +100,7 @@ StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspace
 constexpr int64_t kRowStep = 8, kColumnStep = 32;
 // Past this, a larger chunk gains less than its memory is worth on a CPU.
 constexpr int64_t kChunkBytes = int64_t(64) << 20;
-/// The same for any device: a GPU needs more rows to fill it.
+/// The same for any device: a GPU needs more rows to fill it, and has more memory.
 int64_t chunkBytes(const DeviceInfo &device);
 
 int64_t ceilDiv(int64_t a, int64_t b);

@@ -1,36 +1,44 @@
 #include "kernels/lce/search.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 
 namespace tilewright::lce {
 namespace {
 
 // What the kernels are tested with; larger blocks would only cost scratch.
 constexpr int64_t kMaxBlockRows = 1024, kMaxBlockColumns = 2048, kMaxStep = 4096;
-constexpr int64_t kStepUnit = 32;
+constexpr int64_t kStepUnit = 32, kMaxStages = 16, kMaxRaster = 1024;
 // What the CPU's lowering stages at once when a step of 0 leaves it the choice.
 constexpr int64_t kChosenStep = 256;
 
-/// A product of a problem: where its configuration is kept, and its sizes.
+using Roles = Schedule::WarpRoles;
+
+/// A product of a problem, and its sizes.
 struct ProductSpec {
   const char *name;
-  Product Config::*member;
+  ProductKind kind;
   int64_t rows, columns, depth;
 };
 
 /// Of a chunk of `chunk` rows; those whose result is wanted.
 std::vector<ProductSpec> productsOf(const Problem &p, int64_t chunk) {
   const int64_t c = std::min(chunk, p.rows);
-  std::vector<ProductSpec> products = {{"forward", &Config::forward, c, p.classes, p.hidden}};
-  if (p.dHidden) products.push_back({"dx", &Config::dHidden, c, p.hidden, p.classes});
-  if (p.dWeight) products.push_back({"dw", &Config::dWeight, p.classes, p.hidden, c});
+  std::vector<ProductSpec> products = {{"forward", ProductKind::forward, c, p.classes, p.hidden}};
+  if (p.dHidden) products.push_back({"dx", ProductKind::dHidden, c, p.hidden, p.classes});
+  if (p.dWeight) products.push_back({"dw", ProductKind::dWeight, p.classes, p.hidden, c});
   return products;
 }
 
 std::string rowsOf(const ProductSpec &p) { return std::string(p.name) + "_rows"; }
 std::string columnsOf(const ProductSpec &p) { return std::string(p.name) + "_columns"; }
 std::string stepOf(const ProductSpec &p) { return std::string(p.name) + "_step"; }
+std::string rolesOf(const ProductSpec &p) { return std::string(p.name) + "_roles"; }
+std::string stagesOf(const ProductSpec &p) { return std::string(p.name) + "_stages"; }
+std::string rasterOf(const ProductSpec &p) { return std::string(p.name) + "_raster"; }
+std::vector<std::string> parametersOf(const ProductSpec &p) {
+  return {rowsOf(p), columnsOf(p), stepOf(p), rolesOf(p), stagesOf(p), rasterOf(p)};
+}
 
 StatusOr<int64_t> read(const Configuration &configuration, const std::string &name, int64_t unit,
                        int64_t largest) {
@@ -40,10 +48,10 @@ StatusOr<int64_t> read(const Configuration &configuration, const std::string &na
                    std::to_string(unit) + " to " + std::to_string(largest) + " in " + configuration.str());
 }
 
-/// The same, or 0.
+/// The same, or 0, which is meant where there is no such value.
 StatusOr<int64_t> readOrNone(const Configuration &configuration, const std::string &name, int64_t unit,
                              int64_t largest) {
-  if (configuration.integer(name) == 0) return int64_t(0);
+  if (!configuration.has(name) || configuration.integer(name) == 0) return int64_t(0);
   return read(configuration, name, unit, largest);
 }
 
@@ -53,7 +61,19 @@ StatusOr<Product> readProduct(const Configuration &configuration, const ProductS
   TW_ASSIGN_OR_RETURN(product.block.columns,
                       read(configuration, columnsOf(spec), kColumnStep, kMaxBlockColumns));
   TW_ASSIGN_OR_RETURN(product.contractionStep, readOrNone(configuration, stepOf(spec), kStepUnit, kMaxStep));
+  if (!configuration.has(rolesOf(spec))) return product;
+  TW_ASSIGN_OR_RETURN(product.roles, parseWarpRoles(configuration.text(rolesOf(spec)).value_or("none")));
+  TW_ASSIGN_OR_RETURN(const int64_t stages, readOrNone(configuration, stagesOf(spec), 1, kMaxStages));
+  TW_ASSIGN_OR_RETURN(const int64_t raster, readOrNone(configuration, rasterOf(spec), 1, kMaxRaster));
+  product.stages = static_cast<int>(stages), product.rasterRows = static_cast<int>(raster);
   return product;
+}
+
+/// Products whose warps have roles need aligned operands of 16 bits; a user error where there are others.
+Status checkRoles(const Problem &problem, const ProductSpec &spec, const Product &product) {
+  if (!hasRoles(product) || allowsRoles(problem, spec.kind)) return {};
+  return userError(rolesOf(spec) + ": expected aligned operands of 16 bits, which " +
+                   warpRolesName(product.roles) + " warps copy, found others");
 }
 
 /// The heuristic value first, then those of `values` that a matrix of this size has a use for.
@@ -93,7 +113,7 @@ public:
     const StatusOr<Config> config = configOf(configuration, problem_);
     if (config.ok())
       for (const ProductSpec &spec : productsOf(problem_, config->chunkRows))
-        works.push_back({spec, (*config).*spec.member});
+        works.push_back({spec, (*config)[spec.kind]});
     return works;
   }
 
@@ -108,9 +128,7 @@ public:
 
 private:
   /// A rule that excluded what all other parameters are tried with would exclude everything.
-  bool isHeuristic(const Work &work) const {
-    return work.product.str() == (heuristic_.*work.spec.member).str();
-  }
+  bool isHeuristic(const Work &work) const { return work.product.str() == heuristic_[work.spec.kind].str(); }
 
   Problem problem_;
   Config heuristic_;
@@ -130,6 +148,17 @@ double excess(const Work &work, int units) {
          (static_cast<double>(work.spec.rows) * static_cast<double>(work.spec.columns));
 }
 
+/// Multiply-adds of the busiest multiprocessor, and the numbers copied for them: a tile's rows and columns,
+/// and once more those of a strip of tiles where the other operand's do not stay in L2.
+double gpuEstimate(const Work &work, int units) {
+  constexpr double copyCost = 24; // multiply-adds in the time of one number, when copies hide behind products
+  const Block &block = work.product.block;
+  const double perTile = work.area() + copyCost * static_cast<double>(block.rows + block.columns) / 2;
+  const double rounds = static_cast<double>(ceilDiv(work.programs(), units));
+  const double raster = work.product.rasterRows > 0 ? std::fabs(std::log2(work.product.rasterRows / 8.0)) : 0;
+  return rounds * static_cast<double>(work.spec.depth) * perTile * (1 + 0.005 * raster);
+}
+
 /// Multiply-adds of the busiest worker, and what else takes as long as some.
 double estimate(const Work &work, int units) {
   const Block &block = work.product.block;
@@ -139,21 +168,51 @@ double estimate(const Work &work, int units) {
   return static_cast<double>(ceilDiv(work.programs(), units) * work.spec.depth) * (perStep + accumulators);
 }
 
+/// Registers hold the accumulators, shared memory the stages of the operands.
+void addGpuRules(CostModel &model, const Rules &rules, const DeviceInfo &device) {
+  const int64_t shared = device.sharedBytes;
+  rules.prune(model, "the accumulators would take all of a multiprocessor's registers",
+              [](const Work &work) { return work.area() > 128 * 256; });
+  rules.prune(model, "a warpgroup's own tile would take all of its registers", [](const Work &work) {
+    return work.product.roles == Roles::pingPong && work.area() > 128 * 192;
+  });
+  rules.prune(model, "two warpgroups with so small a tile wait for operands", [](const Work &work) {
+    return work.product.roles == Roles::cooperative && work.area() < 128 * 192;
+  });
+  rules.prune(model, "the stages exceed a program's shared memory", [=](const Work &work) {
+    return hasRoles(work.product) && sharedBytesOf(work.product) > shared;
+  });
+  rules.prune(model, "one more stage would fit, and fewer than four do not hide the copies",
+              [=](const Work &work) {
+                Product more = work.product;
+                ++more.stages;
+                return hasRoles(work.product) && more.stages <= 4 && sharedBytesOf(more) <= shared;
+              });
+  model.setEstimate([rules, units = device.units](const Configuration &c) {
+    double sum = 0;
+    for (const Work &work : rules.worksOf(c))
+      sum += gpuEstimate(work, units);
+    return sum;
+  });
+}
+
 } // namespace
 
 TuningKey tuningKey(const Problem &problem, const DeviceInfo &device) {
   const auto typeName = [](const std::optional<ElementType> &type) {
     return std::string(type ? elementName(*type) : "none");
   };
-  return {device.fingerprint,
-          "linear_cross_entropy",
-          {{"rows", sizeBucket(problem.rows)},
-           {"hidden", problem.hidden},
-           {"classes", problem.classes},
-           {"type", elementName(problem.element)},
-           {"dx", typeName(problem.dHidden)},
-           {"dw", typeName(problem.dWeight)},
-           {"reduction", problem.reduction == Reduction::none ? "none" : "scalar"}}};
+  TuningKey key{device.fingerprint,
+                "linear_cross_entropy",
+                {{"rows", sizeBucket(problem.rows)},
+                 {"hidden", problem.hidden},
+                 {"classes", problem.classes},
+                 {"type", elementName(problem.element)},
+                 {"dx", typeName(problem.dHidden)},
+                 {"dw", typeName(problem.dWeight)},
+                 {"reduction", problem.reduction == Reduction::none ? "none" : "scalar"}}};
+  if (device.warpgroups) key.problem.set("aligned", problem.aligned ? "yes" : "no");
+  return key;
 }
 
 Configuration configurationOf(const Config &config, const Problem &problem) {
@@ -162,10 +221,14 @@ Configuration configurationOf(const Config &config, const Problem &problem) {
                                                         : Variant::chunked;
   Configuration configuration{{"variant", variantName(variant)}, {"chunk_rows", config.chunkRows}};
   for (const ProductSpec &spec : productsOf(problem, config.chunkRows)) {
-    const Product &product = config.*spec.member;
+    const Product &product = config[spec.kind];
     configuration.set(rowsOf(spec), product.block.rows);
     configuration.set(columnsOf(spec), product.block.columns);
     configuration.set(stepOf(spec), product.contractionStep);
+    if (product.roles == Roles::automatic) continue;
+    configuration.set(rolesOf(spec), warpRolesName(product.roles));
+    configuration.set(stagesOf(spec), int64_t(product.stages));
+    configuration.set(rasterOf(spec), int64_t(product.rasterRows));
   }
   return configuration;
 }
@@ -182,59 +245,72 @@ StatusOr<Config> configOf(const Configuration &configuration, const Problem &pro
   config.chunkRows = config.variant == Variant::whole ? chunkBucket(std::max<int64_t>(problem.rows, 1))
                                                       : balanced(problem.rows, chunk);
   for (const ProductSpec &spec : productsOf(problem, config.chunkRows)) {
-    TW_ASSIGN_OR_RETURN(config.*spec.member, readProduct(configuration, spec));
+    TW_ASSIGN_OR_RETURN(config[spec.kind], readProduct(configuration, spec));
+    TW_RETURN_IF_ERROR(checkRoles(problem, spec, config[spec.kind]));
   }
   return config;
 }
 
-SearchSpace searchSpace(const Problem &problem, const Config &heuristic, TargetKind target) {
+namespace {
+
+/// What a GPU's portable code can do.
+void addPortable(SearchSpace &space, const ProductSpec &spec, const Product &heuristic, int64_t rows) {
+  space.add(rowsOf(spec), useful(heuristic.block.rows, {64, 128, 256}, rows, 64));
+  space.add(columnsOf(spec), useful(heuristic.block.columns, {64, 128, 256}, spec.columns, 64));
+  space.add(stepOf(spec), {heuristic.contractionStep, int64_t(32), int64_t(64)});
+}
+
+/// What warps with roles can do: wgmma computes 64 rows a warpgroup, of which there are two.
+void addWarpgroups(SearchSpace &space, const ProductSpec &spec, const Product &heuristic) {
+  space.add(rowsOf(spec), {heuristic.block.rows, int64_t(128), int64_t(256)});
+  space.add(columnsOf(spec), {heuristic.block.columns, int64_t(128), int64_t(192), int64_t(256)});
+  space.add(rolesOf(spec), {warpRolesName(Roles::pingPong), warpRolesName(Roles::cooperative)});
+  space.add(stagesOf(spec), {int64_t(heuristic.stages), int64_t(3), int64_t(4), int64_t(5)});
+  space.add(rasterOf(spec), {int64_t(heuristic.rasterRows), int64_t(4), int64_t(8), int64_t(16)});
+}
+
+void addCpu(SearchSpace &space, const ProductSpec &spec, const Product &heuristic, int64_t rows) {
+  space.add(rowsOf(spec), useful(heuristic.block.rows, {64, 128, 192, 256}, rows, kRowStep));
+  space.add(columnsOf(spec),
+            useful(heuristic.block.columns, {128, 192, 256, 384, 512, 768}, spec.columns, kColumnStep));
+  space.add(stepOf(spec), {heuristic.contractionStep, int64_t(128), int64_t(512)});
+}
+
+} // namespace
+
+SearchSpace searchSpace(const Problem &problem, const Config &heuristic, const DeviceInfo &device) {
   SearchSpace space;
   std::vector<ParameterValue> chunks = {heuristic.chunkRows};
   for (const int64_t bytes :
        {16 * kChunkBytes, 4 * kChunkBytes, 2 * kChunkBytes, kChunkBytes, kChunkBytes / 2, kChunkBytes / 4})
     chunks.push_back(largestChunk(problem, heuristic.variant, bytes));
+  if (device.sharedBytes > 0) {
+    chunks.resize(2);
+    for (const int64_t bytes : {32 * kChunkBytes, 48 * kChunkBytes, 64 * kChunkBytes, 8 * kChunkBytes})
+      chunks.push_back(largestChunk(problem, heuristic.variant, bytes));
+  }
   space.add("chunk_rows", chunks);
   if (problem.wantsGradients())
     space.add("variant", {variantName(Variant::chunked), variantName(Variant::whole)});
   for (const ProductSpec &spec : productsOf(problem, heuristic.chunkRows)) {
-    const Product &product = heuristic.*spec.member;
+    const Product &product = heuristic[spec.kind];
     // dX's and the forward product's rows are a chunk's, whose size is searched too.
-    const int64_t rows = spec.member == &Config::dWeight ? spec.rows : problem.rows;
-    if (target == TargetKind::nvptx) {
-      space.add(rowsOf(spec), useful(product.block.rows, {64, 128, 256}, rows, 64));
-      space.add(columnsOf(spec), useful(product.block.columns, {64, 128, 256}, spec.columns, 64));
-      space.add(stepOf(spec), {product.contractionStep, int64_t(32), int64_t(64)});
-      continue;
-    }
-    space.add(rowsOf(spec), useful(product.block.rows, {64, 128, 192, 256}, rows, kRowStep));
-    space.add(columnsOf(spec),
-              useful(product.block.columns, {128, 192, 256, 384, 512, 768}, spec.columns, kColumnStep));
-    space.add(stepOf(spec), {product.contractionStep, int64_t(128), int64_t(512)});
+    const int64_t rows = spec.kind == ProductKind::dWeight ? spec.rows : problem.rows;
+    if (hasRoles(product))
+      addWarpgroups(space, spec, product);
+    else if (device.sharedBytes > 0)
+      addPortable(space, spec, product, rows);
+    else
+      addCpu(space, spec, product, rows);
   }
   return space;
 }
 
-std::vector<SearchStep> searchSteps(const Problem &problem) {
-  std::vector<SearchStep> steps;
+std::vector<ProductStep> productSteps(const Problem &problem) {
+  std::vector<ProductStep> steps;
   for (const ProductSpec &spec : productsOf(problem, problem.rows))
-    steps.push_back({spec.name, {rowsOf(spec), columnsOf(spec), stepOf(spec)}});
-  steps.push_back({"chunk", {"variant", "chunk_rows"}});
+    steps.push_back({spec.name, spec.kind, parametersOf(spec)});
   return steps;
-}
-
-std::vector<Configuration> searchStarts(const Problem &problem, const Config &heuristic,
-                                        const SearchSpace &space, const CostModel &model) {
-  std::vector<Configuration> starts;
-  const Configuration base = configurationOf(heuristic, problem);
-  for (Configuration start : model.select(space.combinations(base, {"variant", "chunk_rows"})).kept) {
-    for (const ProductSpec &spec : productsOf(problem, heuristic.chunkRows)) {
-      const auto blocks = space.combinations(start, {rowsOf(spec), columnsOf(spec), stepOf(spec)});
-      const std::vector<Configuration> kept = model.select(blocks).kept;
-      if (!kept.empty()) start = kept.front();
-    }
-    starts.push_back(std::move(start));
-  }
-  return starts;
 }
 
 CostModel costModel(const Problem &problem, const Config &heuristic, const DeviceInfo &device) {
@@ -258,8 +334,7 @@ CostModel costModel(const Problem &problem, const Config &heuristic, const Devic
   rules.prune(model, "workers idle, or compute what lies outside of the matrix, for a third of the time",
               [=](const Work &work) { return excess(work, units) > 1.5 && work.programs() > 1; });
   if (device.sharedBytes > 0) {
-    rules.prune(model, "the accumulators would take all of a multiprocessor's registers",
-                [](const Work &work) { return work.area() > 128 * 256; });
+    addGpuRules(model, rules, device);
     return model;
   }
   rules.prune(model, "filling the panels costs more than a quarter of the multiply-adds",

@@ -19,12 +19,19 @@ Configuration configurationOf(const Config &config, const Problem &problem);
 /// anywhere.
 StatusOr<Config> configOf(const Configuration &configuration, const Problem &problem);
 
-/// Chunks and the products' blocks. The values of `heuristic` are among those to try.
-SearchSpace searchSpace(const Problem &problem, const Config &heuristic, TargetKind target);
-std::vector<SearchStep> searchSteps(const Problem &problem);
-/// For every chunk the blocks that the cost model likes best.
-std::vector<Configuration> searchStarts(const Problem &problem, const Config &heuristic,
-                                        const SearchSpace &space, const CostModel &model);
+/// Chunks and the products' blocks and schedules. The values of `heuristic` are among those to try.
+SearchSpace searchSpace(const Problem &problem, const Config &heuristic, const DeviceInfo &device);
+
+/// A product's parameters, which are searched with the product alone.
+struct ProductStep {
+  std::string name;
+  ProductKind kind;
+  std::vector<std::string> parameters;
+};
+std::vector<ProductStep> productSteps(const Problem &problem);
+/// And what is then searched with whole calls.
+inline std::vector<std::string> chunkParameters() { return {"variant", "chunk_rows"}; }
+
 /// Its rules do not judge products as `heuristic` has them.
 CostModel costModel(const Problem &problem, const Config &heuristic, const DeviceInfo &device);
 

@@ -22,6 +22,14 @@ Status checkGradients(const LinearCrossEntropyTensors &t, Problem &p) {
   return Status();
 }
 
+constexpr int64_t kAlignment = 16; ///< bytes, as `CompileOptions::alignedMatrices` promises
+
+/// A tensor that is not there is no obstacle.
+bool isAligned(const TensorRef &matrix) {
+  return reinterpret_cast<uintptr_t>(matrix.data) % kAlignment == 0 &&
+         matrix.rowStride * elementBytes(matrix.element) % kAlignment == 0;
+}
+
 LossTerms termsOf(const LinearCrossEntropyTensors &t, const LinearCrossEntropyOptions &o) {
   LossTerms terms;
   if (t.bias.data) terms.bias = t.bias.element;
@@ -71,6 +79,9 @@ StatusOr<Problem> validate(const LinearCrossEntropyTensors &t, const LinearCross
   p.terms = termsOf(t, options);
   p.outputs = outputsOf(t);
   p.accumulate = options.accumulate;
+  // Rows in the workspace are as long as those of the hidden states, or padded.
+  p.aligned = p.hidden * elementBytes(p.element) % kAlignment == 0 && isAligned(t.weight) &&
+              isAligned(t.dHidden) && isAligned(t.dWeight);
   if (options.workspaceLimit < 0)
     return userError("the workspace limit must be 0 (none) or a number of bytes, found " +
                      std::to_string(options.workspaceLimit));

@@ -86,6 +86,7 @@ StatusOr<DeviceDescription> describeDevice(const Driver &driver, CUdevice device
   info.memoryBytes = static_cast<int64_t>(found.memoryBytes);
   info.units = found.multiprocessors;
   info.sharedBytes = found.sharedBytes;
+  info.warpgroups = target.arch == "sm_90a";
   // A driver's assembler writes code for one architecture, and each driver's writes its own.
   info.assembler =
       cudaVersion(found.version) + " for sm_" + std::to_string(found.major) + std::to_string(found.minor);

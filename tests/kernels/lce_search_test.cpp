@@ -62,9 +62,12 @@ TEST(LceSearch, ConfigurationsFromElsewhereAreChecked) {
 
 TEST(LceSearch, EverythingWorthTryingCanBeRead) {
   const Problem p = problem();
-  const SearchSpace space = searchSpace(p, planned(p), TargetKind::cpu);
+  const SearchSpace space = searchSpace(p, planned(p), machine());
   const CostModel model = costModel(p, planned(p), machine());
-  for (const SearchStep &step : searchSteps(p)) {
+  std::vector<ProductStep> steps = productSteps(p);
+  ASSERT_EQ(steps.size(), 3u);
+  steps.push_back({"chunk", {}, chunkParameters()});
+  for (const ProductStep &step : steps) {
     const auto selection = model.select(space.combinations(sample(), step.parameters));
     EXPECT_GE(selection.kept.size(), step.name == "chunk" ? 3u : 8u) << step.name;
     for (const Configuration &configuration : selection.kept)
@@ -97,7 +100,7 @@ TEST(LceSearch, BlocksOfAGpuFitItsRegisters) {
   const Problem p = problem();
   const Config heuristic = *plan(p, Variant::automatic, 0, gpu);
   EXPECT_EQ(heuristic.forward.block.str(), "128x128");
-  const SearchSpace space = searchSpace(p, heuristic, TargetKind::nvptx);
+  const SearchSpace space = searchSpace(p, heuristic, gpu);
   Configuration configuration = configurationOf(heuristic, p);
   const CostModel model = costModel(p, heuristic, gpu);
   EXPECT_EQ(model.exclusion(configuration), nullptr);

@@ -59,8 +59,8 @@ TEST(Measure, MedianOfOddAndEvenCounts) {
 }
 
 /// Work that takes the given times, one after the other, and the last one from then on.
-Contestant work(test::FakeDevice &device, std::vector<double> times, std::vector<int> *log = nullptr,
-                int name = 0) {
+TimedWork work(test::FakeDevice &device, std::vector<double> times, std::vector<int> *log = nullptr,
+               int name = 0) {
   auto next = std::make_shared<std::size_t>(0);
   return {[=, &device]() -> Status {
             device.clock = device.clock + times[std::min((*next)++, times.size() - 1)];
@@ -113,7 +113,7 @@ TEST(Measure, ShortWorkIsRepeatedWithinATurn) {
   options.repetitions = 3;
   options.turnMilliseconds = 10;
   int prepared = 0;
-  Contestant contestant = work(device, {8, 4}, &log);
+  TimedWork contestant = work(device, {8, 4}, &log);
   contestant.prepare = [&]() -> Status {
     ++prepared;
     device.clock = device.clock + 100;
@@ -128,7 +128,7 @@ TEST(Measure, ShortWorkIsRepeatedWithinATurn) {
 
 TEST(Measure, TheSlowerHalfDropsOutRoundByRound) {
   test::FakeDevice device;
-  std::vector<Contestant> contestants;
+  std::vector<TimedWork> contestants;
   for (int i = 0; i < 10; ++i)
     contestants.push_back(work(device, {100.0 + i}));
   MeasureOptions options = singleRuns();
