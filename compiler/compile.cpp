@@ -38,8 +38,9 @@ StatusOr<Compilation> begin(const Kernel &kernel) {
   return Compilation{std::move(context), std::move(module), std::move(dump)};
 }
 
-Status lowerTiles(Compilation &compilation) {
-  TW_RETURN_IF_ERROR(compilation.dump.runPasses(*compilation.module, addTilePasses));
+Status lowerTiles(Compilation &compilation, const Target &target, const CompileOptions &options) {
+  TW_RETURN_IF_ERROR(compilation.dump.runPasses(
+      *compilation.module, [&](OpPassManager &passes) { addTilePasses(passes, target, options); }));
   if (compilation.dump.wants(Stage::lowered))
     compilation.dump.write(Stage::lowered, irText(*compilation.module));
   return {};
@@ -115,7 +116,7 @@ StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const Com
   auto start = std::chrono::steady_clock::now();
   TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel));
   Artifact artifact = describeKernel(kernel, target, *compilation.module);
-  TW_RETURN_IF_ERROR(lowerTiles(compilation));
+  TW_RETURN_IF_ERROR(lowerTiles(compilation, target, options));
   TW_RETURN_IF_ERROR(lowerToLlvm(compilation, target, options));
   describeLaunch(artifact, *compilation.module);
   TW_RETURN_IF_ERROR(dumpCode(compilation, target, options));
@@ -129,7 +130,7 @@ StatusOr<std::string> emit(const Kernel &kernel, const Target &target, const Com
                            Stage stage) {
   TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel));
   if (stage == Stage::tile) return irText(*compilation.module);
-  TW_RETURN_IF_ERROR(lowerTiles(compilation));
+  TW_RETURN_IF_ERROR(lowerTiles(compilation, target, options));
   if (stage == Stage::lowered) return irText(*compilation.module);
   TW_RETURN_IF_ERROR(lowerToLlvm(compilation, target, options));
   return textOf(stage, *compilation.module, target, options);

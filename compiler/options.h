@@ -25,6 +25,8 @@ struct Schedule {
   WarpRoles roles = WarpRoles::automatic;
   int rasterRows = 0; ///< nvptx: tiles of so many rows of blocks are walked column by column, so that
                       ///< operands stay in L2; 0: chosen
+  int64_t rowBlock = 0; ///< columns of a streamed row's blocks; 0: chosen
+  int rowUnroll = 0;    ///< so many of those blocks are one in the row's interior; 0: chosen
 };
 
 const char *warpRolesName(Schedule::WarpRoles roles);

@@ -21,14 +21,24 @@ using namespace mlir;
 
 namespace tilewright {
 
-void addTilePasses(OpPassManager &passes) {
+static std::unique_ptr<Pass> createStreamRowsFor(const Target &target, const CompileOptions &options) {
+  StreamRowsOptions rows;
+  const bool isCpu = target.kind == TargetKind::cpu;
+  // A GPU's block gives each of 256 threads one vector, four in the interior: 16 KB that are in flight at once.
+  rows.block = options.schedule.rowBlock;
+  rows.bytes = isCpu ? 0 : 4096;
+  rows.interior = options.schedule.rowUnroll ? options.schedule.rowUnroll : isCpu ? 1 : 4;
+  return createStreamRows(rows);
+}
+
+void addTilePasses(OpPassManager &passes, const Target &target, const CompileOptions &options) {
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addNestedPass<func::FuncOp>(createGatherToSelect());
   passes.addNestedPass<func::FuncOp>(createDecomposeSoftmax());
   passes.addPass(createCSEPass());
   passes.addNestedPass<func::FuncOp>(createOnlineSoftmax());
-  passes.addNestedPass<func::FuncOp>(createStreamRows());
+  passes.addNestedPass<func::FuncOp>(createStreamRowsFor(target, options));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createLoopInvariantCodeMotionPass());

@@ -11,7 +11,7 @@ namespace tilewright {
 
 /// From what the DSL builds to what a target's lowering starts from: static tiles and nothing a target need
 /// not know.
-void addTilePasses(mlir::OpPassManager &passes);
+void addTilePasses(mlir::OpPassManager &passes, const Target &target, const CompileOptions &options);
 
 /// From there to the LLVM dialect.
 void addCpuPasses(mlir::OpPassManager &passes, const Target &target, const CompileOptions &options);

@@ -132,6 +132,8 @@ LogicalResult FunctionLowering::lowerOp(Operation &op) {
     size = e.minimum(size, wanted);
     return views[narrow.getResult()] = narrowed, success();
   }
+  if (auto interior = dyn_cast<tile::InteriorOp>(op))
+    return scalars.map(interior.getResult(), interiorColumns(interior)), success();
   if (auto id = dyn_cast<tile::ProgramIdOp>(op)) {
     Value where = e.address(lowered.getArgument(1), e.index(id.getAxis()), e.b.getI64Type());
     Value loaded = e.b.create<LLVM::LoadOp>(e.b.getI64Type(), where, 8);
@@ -148,6 +150,16 @@ LogicalResult FunctionLowering::lowerOp(Operation &op) {
   if (auto loop = dyn_cast<scf::ForOp>(op)) return lowerFor(loop);
   if (auto branch = dyn_cast<scf::IfOp>(op)) return lowerIf(branch);
   return op.emitError("has no CPU lowering");
+}
+
+/// Unaligned accesses cost the processor nothing: every whole block will do.
+Value FunctionLowering::interiorColumns(tile::InteriorOp op) {
+  Value columns = scalar(op.getWidth());
+  for (Value accessed : op.getViews())
+    columns = e.minimum(columns, view(accessed).sizes.back());
+  columns = e.b.createOrFold<arith::MaxSIOp>(columns, e.index(0));
+  Value step = e.index(op.getStep());
+  return e.mul(e.b.createOrFold<arith::DivUIOp>(columns, step), step);
 }
 
 void FunctionLowering::flush() {

@@ -53,6 +53,7 @@ private:
   void lowerTranspose(tile::TransposeOp op);
   void lowerExtract(tile::ExtractOp op);
 
+  Value interiorColumns(tile::InteriorOp op);
   void flush();
   TileBuffer materialise(Value value);
   void copy(const TileBuffer &from, const TileBuffer &to);

@@ -207,7 +207,7 @@ private:
     if (isa<tile::LoadOp, tile::LoadRowsOp>(op)) {
       RowAccess access = rowAccess(op);
       Type element = tileType(value).getElementType();
-      return e.load(e.address(access.pointer, column, element), element, lanes, stripMask(access));
+      return e.load(e.address(access.pointer, column, element), element, lanes, stripMask(op, access));
     }
     return cloneOn(
         op, [&](Value operand) { return strip(operand); }, true);
@@ -327,7 +327,9 @@ private:
             b.create<arith::SelectOp>(inside, live, e.index(0))};
   }
 
-  Value stripMask(const RowAccess &access) {
+  /// Null where every column of every strip is there.
+  Value stripMask(Operation *op, const RowAccess &access) {
+    if (op->hasAttr("interior")) return partMask;
     Value mask = e.laneMask(e.sub(access.live, column), lanes);
     return partMask ? e.both(mask, partMask) : mask;
   }
@@ -335,7 +337,7 @@ private:
   void storeStrip(const Sink &sink, Value value) {
     RowAccess access = rowAccess(sink.op);
     Value pointer = e.address(access.pointer, column, tileType(sink.value).getElementType());
-    Value mask = stripMask(access);
+    Value mask = stripMask(sink.op, access);
     if (isa<tile::ReduceAddOp>(sink.op))
       value = addUp(e.load(pointer, getElementTypeOrSelf(value), lanes, mask), value);
     e.store(pointer, value, mask);

@@ -19,6 +19,8 @@ namespace tilewright::tile {
 /// Attributes of a kernel, as the dialect's description says.
 constexpr llvm::StringLiteral kKernelAttr = "tile.kernel";
 constexpr llvm::StringLiteral kGridAttr = "tile.grid";
+/// Of a loop: no two iterations touch the same columns of a view that one of them writes.
+constexpr llvm::StringLiteral kSweepAttr = "tile.sweep";
 constexpr llvm::StringLiteral kNameAttr = "tile.name";
 constexpr llvm::StringLiteral kWrittenAttr = "tile.written";
 

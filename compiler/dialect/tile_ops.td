@@ -63,6 +63,27 @@ def Tile_NarrowOp : Tile_Op<"narrow", [Pure, AllTypesMatch<["view", "result"]>]>
   let hasVerifier = 1;
 }
 
+def Tile_InteriorOp : Tile_Op<"interior", [Pure]> {
+  let summary = "leading columns that need no care";
+  let description = [{
+    How many leading columns, a multiple of `step` and at most `width`, lie inside all `views` and can be reached with
+    the widest accesses of the target. How many those are is the target's choice; none is always a right answer. Loads
+    and stores marked `interior`, of blocks of `step` columns that begin at a multiple of `step`, touch no other columns,
+    and no row outside their view.
+
+    Example:
+    ```mlir
+    %k = tile.interior %n step 4096 of %x, %y : !tile.view<?x?xbf16>, !tile.view<?xf32>
+    scf.for %j = %zero to %k step %c4096 {
+      %t = tile.load %x[%i, %j] {interior} : !tile.view<?x?xbf16> -> tensor<1x4096xbf16>
+      …
+    ```
+  }];
+  let arguments = (ins Index:$width, ConfinedAttr<I64Attr, [IntPositive]>:$step, Variadic<Tile_ViewType>:$views);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$width `step` $step `of` $views attr-dict `:` type($views)";
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Memory
 // ---------------------------------------------------------------------------------------------------------------------
@@ -81,7 +102,8 @@ def Tile_LoadOp : Tile_Op<"load", [Loads, AttrSizedOperandSegments]> {
     %2 = tile.load %bias[%j] : !tile.view<?xf32> -> tensor<1x64xf32>
     ```
   }];
-  let arguments = (ins Tile_ViewType:$view, Variadic<Index>:$offsets, Optional<Index>:$size);
+  let arguments = (ins Tile_ViewType:$view, Variadic<Index>:$offsets, Optional<Index>:$size,
+                       UnitAttr:$interior);
   let results = (outs Tile_AnyTile:$result);
   let assemblyFormat = [{
     $view `[` $offsets `]` (`size` $size^)? attr-dict `:` custom<View>(type($view)) `->` type($result)
@@ -104,7 +126,8 @@ def Tile_LoadRowsOp : Tile_Op<"load_rows", [Loads, AttrSizedOperandSegments]> {
     %1 = tile.load_rows %weight[%label] : !tile.view<?xf32>, tensor<8x1xi32> -> tensor<8x1xf32>
     ```
   }];
-  let arguments = (ins Tile_ViewType:$view, Tile_IndexColumn:$rows, Optional<Index>:$column, Optional<Index>:$size);
+  let arguments = (ins Tile_ViewType:$view, Tile_IndexColumn:$rows, Optional<Index>:$column, Optional<Index>:$size,
+                       UnitAttr:$interior);
   let results = (outs Tile_AnyTile:$result);
   let assemblyFormat = [{
     $view `[` $rows (`,` $column^)? `]` (`size` $size^)? attr-dict
@@ -139,7 +162,8 @@ def Tile_StoreOp : Tile_Op<"store", [Stores]> {
 
     Example: `tile.store %t, %y[%i, %j] : tensor<8x64xbf16>, !tile.view<?x?xbf16>`
   }];
-  let arguments = (ins Tile_AnyTile:$value, Tile_ViewType:$view, Variadic<Index>:$offsets);
+  let arguments = (ins Tile_AnyTile:$value, Tile_ViewType:$view, Variadic<Index>:$offsets,
+                       UnitAttr:$interior);
   let assemblyFormat = "$value `,` $view `[` $offsets `]` attr-dict `:` type($value) `,` custom<View>(type($view))";
   let hasVerifier = 1;
 }
@@ -152,7 +176,8 @@ def Tile_StoreRowsOp : Tile_Op<"store_rows", [Stores]> {
 
     Example: `tile.store_rows %t, %dx[%row, %j] : tensor<8x64xbf16>, !tile.view<?x?xbf16>, tensor<8x1xi32>`
   }];
-  let arguments = (ins Tile_AnyTile:$value, Tile_ViewType:$view, Tile_IndexColumn:$rows, Optional<Index>:$column);
+  let arguments = (ins Tile_AnyTile:$value, Tile_ViewType:$view, Tile_IndexColumn:$rows, Optional<Index>:$column,
+                       UnitAttr:$interior);
   let assemblyFormat = [{
     $value `,` $view `[` $rows (`,` $column^)? `]` attr-dict
     `:` type($value) `,` custom<View>(type($view)) `,` type($rows)
@@ -168,7 +193,8 @@ def Tile_ReduceAddOp : Tile_Op<"reduce_add", [MemoryEffects<[MemRead, MemWrite]>
 
     Example: `tile.reduce_add %t, %dw[%i, %j] : tensor<8x64xf32>, !tile.view<?x?xf32>`
   }];
-  let arguments = (ins Tile_NumberTile:$value, Tile_ViewType:$view, Variadic<Index>:$offsets);
+  let arguments = (ins Tile_NumberTile:$value, Tile_ViewType:$view, Variadic<Index>:$offsets,
+                       UnitAttr:$interior);
   let assemblyFormat = "$value `,` $view `[` $offsets `]` attr-dict `:` type($value) `,` custom<View>(type($view))";
   let hasVerifier = 1;
 }

@@ -120,25 +120,28 @@ std::string place(int64_t operand, int64_t offset) {
 
 SmallVector<Value> Emitter::loadGlobal(Num address, int64_t offset, Type word, int64_t words, Value live) {
   const Word w = wordOf(word);
+  const std::string load = " ld.global" + vectorSuffix(words, w.suffix) + " " + operandList(0, words) + ", ";
+  const std::string results = repeated(std::string("=") + w.constraint, words);
+  const SmallVector<Type> types(words, word);
+  if (!live) return ptx(types, load.substr(1) + place(words, offset) + ";", results + ",l", {address.value}, true);
   std::string text;
   for (int64_t i = 0; i < words; ++i)
     text +=
         std::string(w.zero) + " $" + std::to_string(i) + ", 0" + (word.isF32() ? "f00000000" : "") + ";\n\t";
-  text += "@$" + std::to_string(words + 1) + " ld.global" + vectorSuffix(words, w.suffix) + " " +
-          operandList(0, words) + ", " + place(words, offset) + ";";
-  return ptx(SmallVector<Type>(words, word), text, repeated(std::string("=") + w.constraint, words) + ",l,b",
-             {address.value, live}, true);
+  text += "@$" + std::to_string(words + 1) + load + place(words, offset) + ";";
+  return ptx(types, text, results + ",l,b", {address.value, live}, true);
 }
 
 void Emitter::storeGlobal(Num address, int64_t offset, ValueRange words, Value live) {
   const Word w = wordOf(words[0].getType());
   const int64_t count = words.size();
+  const std::string store = "st.global" + vectorSuffix(count, w.suffix) + " " + place(count, offset) + ", " +
+                            operandList(0, count) + ";";
   SmallVector<Value> operands(words);
-  operands.append({address.value, live});
-  ptx({},
-      "@$" + std::to_string(count + 1) + " st.global" + vectorSuffix(count, w.suffix) + " " +
-          place(count, offset) + ", " + operandList(0, count) + ";",
-      repeated(w.constraint, count) + ",l,b", operands, true);
+  operands.push_back(address.value);
+  if (!live) return (void)ptx({}, store, repeated(w.constraint, count) + ",l", operands, true);
+  operands.push_back(live);
+  ptx({}, "@$" + std::to_string(count + 1) + " " + store, repeated(w.constraint, count) + ",l,b", operands, true);
 }
 
 SmallVector<Value> Emitter::loadShared(Num address, int64_t offset, Type word, int64_t words) {

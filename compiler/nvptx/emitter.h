@@ -73,7 +73,7 @@ public:
                          ValueRange operands, bool hasEffects);
 
   /// `words` words of 32 or 64 bits at `address` + `offset`: global (i64) memory. Where `live` (i1) is false
-  /// loads give zeros and stores do nothing.
+  /// loads give zeros and stores do nothing; null stands for true.
   SmallVector<Value> loadGlobal(Num address, int64_t offset, Type word, int64_t words, Value live);
   void storeGlobal(Num address, int64_t offset, ValueRange words, Value live);
 

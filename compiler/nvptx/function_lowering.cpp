@@ -174,6 +174,8 @@ LogicalResult FunctionLowering::lowerScalar(Operation &op) {
     Num &size = narrowed.sizes[narrow.getAxis()];
     size = minimum(size, maximum(scalar(narrow.getSize()), e.i64(0)));
     views.try_emplace(narrow.getResult(), narrowed);
+  } else if (auto interior = dyn_cast<tile::InteriorOp>(op)) {
+    scalars.map(interior.getResult(), e.toIndex(interiorColumns(*this, interior)));
   } else if (auto id = dyn_cast<tile::ProgramIdOp>(op)) {
     Type i32 = e.b.getI32Type();
     Value number;
@@ -420,7 +422,7 @@ void FunctionLowering::lowerLoad(Operation *op) {
       llvm::any_of(op->getOperands(), [&](Value v) { return isTile(v) && dependsOnPending(v); });
   if (isWritten || needsReduction) flush();
   if (hasProducts && !isWritten) return;
-  if (isWritten) orderAccess(op);
+  if (isWritten || isa<tile::LoadElementsOp>(op)) orderAccess(op);
   loadRows(op, 0, layouts_.of(op->getResult(0)).rows->registers());
 }
 

@@ -130,6 +130,7 @@ private:
   // ---- order of accesses to memory that the kernel writes ----
 
   void orderAccess(mlir::Operation *access);
+  bool mayBeOverwritten(mlir::Operation *load, Value root) const;
   bool touchSameElements(mlir::Operation *a, mlir::Operation *b) const;
   bool iterationsConflict(mlir::scf::ForOp loop) const;
 

@@ -8,10 +8,13 @@ namespace tilewright::nvptx {
 
 using namespace mlir;
 
+constexpr int64_t kVectorBytes = 16;
+
 MemoryAccess::MemoryAccess(FunctionLowering &lowering, Operation *op)
     : lowering(lowering), e(lowering.emitter()), op(op), view(lowering.view(viewOf(op))),
       element(view.element) {
   Value tile = isLoad(op) ? op->getResult(0) : op->getOperand(0);
+  isInterior = op->hasAttr("interior");
   layout = lowering.layouts().of(tile);
   auto block = [&](ValueRange offsets) {
     if (offsets.size() == 2) {
@@ -38,9 +41,28 @@ MemoryAccess::MemoryAccess(FunctionLowering &lowering, Operation *op)
   int64_t replicas = (lowering.layouts().threads() - 1) & ~layout.threadMask();
   if (isStore(op) && replicas) isCanonical = (e.thread() & replicas) == 0;
   if (firstColumn) {
+    findGranule();
+    if (isInterior) return;
     findColumns();
     findVectors();
   }
+}
+
+/// See InteriorOp: there every vector is aligned, whichever granule an access has.
+Num interiorColumns(FunctionLowering &lowering, tile::InteriorOp op) {
+  Emitter &e = lowering.emitter();
+  Num columns = lowering.scalar(op.getWidth()), addresses = e.i64(0);
+  auto include = [&](Num bits) { addresses = e.num(e.either(addresses.value, bits.value)); };
+  for (Value accessed : op.getViews()) {
+    const MemoryView &view = lowering.view(accessed);
+    columns = minimum(columns, view.sizes.back());
+    include(e.i64(op.getStep() * bytesOf(view.element)));
+    include(view.pointer);
+    if (view.sizes.size() == 2) include(view.rowStride * bytesOf(view.element));
+  }
+  Value isAligned = (addresses & (kVectorBytes - 1)) == 0;
+  columns = e.choose(isAligned, maximum(columns, e.i64(0)), e.i64(0));
+  return columns / op.getStep() * op.getStep();
 }
 
 /// Positions [low, low + count) of the tile's columns lie inside the view and the tile.
@@ -52,14 +74,16 @@ void MemoryAccess::findColumns() {
   columnCount = e.narrow(high - low);
 }
 
+void MemoryAccess::findGranule() {
+  int64_t bytes = bytesOf(element);
+  granule = std::gcd(std::gcd(layout.columns->run, layout.columns->extent), kVectorBytes / bytes);
+  if (granule * bytes < 4) granule = 1;
+}
+
 /// Vectors fit when every vector is aligned and lies wholly inside the view or wholly outside.
 void MemoryAccess::findVectors() {
   int64_t bytes = bytesOf(element);
-  granule = std::gcd(std::gcd(layout.columns->run, layout.columns->extent), 16 / bytes);
-  if (granule * bytes < 4 || granule == 1) {
-    granule = 1;
-    return;
-  }
+  if (granule == 1) return;
   Num bits = view.pointer + *firstColumn * bytes;
   if (view.sizes.size() == 2) // the first column is aligned by itself, lest a vector straddle the view's end
     bits = e.num(e.either(bits.value, (view.rowStride * bytes).value));
@@ -83,7 +107,7 @@ MemoryAccess::Row MemoryAccess::rowAt(int64_t row) {
   auto require = [&](Value condition) { live = live ? e.both(live, condition) : condition; };
   if (rowTile || firstRow) {
     Num number = rowNumber(row);
-    require(unsignedLess(number, view.sizes[0]));
+    if (!isInterior) require(unsignedLess(number, view.sizes[0]));
     if (layout.rows->isPadded()) require(lowering.position(*layout.rows, row) < layout.rows->extent);
     offset = view.sizes.size() == 2 ? number * view.rowStride : number;
   }
@@ -93,13 +117,14 @@ MemoryAccess::Row MemoryAccess::rowAt(int64_t row) {
     offset = offset + number;
   }
   if (firstColumn) offset = offset + *firstColumn + e.wide(lowering.threadPosition(*layout.columns));
-  if (!live) live = e.truth(true);
   return {view.pointer + offset * bytesOf(element), live};
 }
 
-Value MemoryAccess::columnLive(int64_t column) {
-  Num inside = lowering.position(*layout.columns, column) - columnLow;
-  return unsignedLess(inside, columnCount);
+Value MemoryAccess::liveAt(const Row &row, int64_t column) {
+  if (!firstColumn || (isInterior && !layout.columns->isPadded())) return row.live;
+  Num position = lowering.position(*layout.columns, column);
+  Value inside = isInterior ? position < layout.columns->extent : unsignedLess(position - columnLow, columnCount);
+  return row.live ? e.both(row.live, inside) : inside;
 }
 
 /// 16-bit elements travel in pairs, or as integers.
@@ -149,7 +174,7 @@ SmallVector<Value> MemoryAccess::loadVectors(const Row &row) {
   SmallVector<Value> elements;
   int64_t words = granule * bytesOf(element) / bytesOf(wordType());
   for (int64_t c = 0; c < layout.columns->registers(); c += granule) {
-    Value live = e.both(row.live, columnLive(c));
+    Value live = liveAt(row, c);
     int64_t offset = layout.columns->offsets[c] * bytesOf(element);
     unpack(e.loadGlobal(row.address, offset, wordType(), words, live), elements);
   }
@@ -160,7 +185,7 @@ SmallVector<Value> MemoryAccess::loadElements(const Row &row) {
   SmallVector<Value> elements;
   Type word = bytesOf(element) == 2 ? e.b.getIntegerType(16) : element;
   for (int64_t c = 0; c < layout.columns->registers(); ++c) {
-    Value live = firstColumn ? e.both(row.live, columnLive(c)) : row.live;
+    Value live = liveAt(row, c);
     int64_t offset = layout.columns->offsets[c] * bytesOf(element);
     elements.push_back(e.bitcast(element, e.loadGlobal(row.address, offset, word, 1, live)[0]));
   }
@@ -169,7 +194,7 @@ SmallVector<Value> MemoryAccess::loadElements(const Row &row) {
 
 void MemoryAccess::storeVectors(const Row &row, ValueRange values) {
   for (int64_t c = 0; c < layout.columns->registers(); c += granule) {
-    Value live = e.both(row.live, columnLive(c));
+    Value live = liveAt(row, c);
     int64_t offset = layout.columns->offsets[c] * bytesOf(element);
     e.storeGlobal(row.address, offset, pack(values.slice(c, granule)), live);
   }
@@ -178,7 +203,7 @@ void MemoryAccess::storeVectors(const Row &row, ValueRange values) {
 void MemoryAccess::storeElements(const Row &row, ValueRange values) {
   Type word = bytesOf(element) == 2 ? e.b.getIntegerType(16) : element;
   for (int64_t c = 0; c < layout.columns->registers(); ++c) {
-    Value live = firstColumn ? e.both(row.live, columnLive(c)) : row.live;
+    Value live = liveAt(row, c);
     int64_t offset = layout.columns->offsets[c] * bytesOf(element);
     e.storeGlobal(row.address, offset, e.bitcast(word, values[c]), live);
   }
@@ -187,7 +212,7 @@ void MemoryAccess::storeElements(const Row &row, ValueRange values) {
 void MemoryAccess::ifVectors(SmallVector<Type> results, llvm::function_ref<SmallVector<Value>()> vectors,
                              llvm::function_ref<SmallVector<Value>()> elements, SmallVector<Value> &values) {
   if (!vectorsFit) {
-    values = elements();
+    values = granule > 1 ? vectors() : elements();
     return;
   }
   auto branch = e.b.create<scf::IfOp>(results, vectorsFit, /*addThenBlock=*/true, /*addElseBlock=*/true);

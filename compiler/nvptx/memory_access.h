@@ -4,6 +4,9 @@
 
 namespace tilewright::nvptx {
 
+/// The columns that a sweep's accesses may reach without masks.
+Num interiorColumns(FunctionLowering &lowering, tile::InteriorOp op);
+
 /// How one thread reaches its elements of the block that a load or store touches.
 class MemoryAccess {
 public:
@@ -19,12 +22,13 @@ public:
 private:
   struct Row {
     Num address; ///< of this thread's first column
-    Value live;
+    Value live; ///< null: always
   };
   Row rowAt(int64_t row);
   Num rowNumber(int64_t row);
-  Value columnLive(int64_t column);
+  Value liveAt(const Row &row, int64_t column);
   void findColumns();
+  void findGranule();
   void findVectors();
   Value uniformlyAligned();
 
@@ -50,7 +54,8 @@ private:
   Num columnLow{nullptr, {}}, columnCount{nullptr, {}}; ///< positions that lie inside the view
   Value isCanonical;   ///< of replicas, the one that writes; null: there are none
   int64_t granule = 1; ///< elements of a vector access
-  Value vectorsFit;    ///< uniform; null: elements one at a time
+  Value vectorsFit;    ///< uniform; null: one way for all threads, by the granule
+  bool isInterior;     ///< nothing lies outside the view
 };
 
 } // namespace tilewright::nvptx

@@ -147,10 +147,17 @@ void FunctionLowering::evaluateNarrowLoads(ArrayRef<Operation *> group) {
 
 // ---- order ----
 
+/// Whether `load` picks elements of a row that may be overwritten in place, by way of another parameter.
+bool FunctionLowering::mayBeOverwritten(Operation *load, Value root) const {
+  Value picked = view(viewOf(load)).root;
+  return isa<tile::LoadElementsOp>(load) && picked != root && picked.getType() == root.getType();
+}
+
 /// A barrier, where a thread may touch what another one touched since the last.
 void FunctionLowering::orderAccess(Operation *access) {
   Value root = view(viewOf(access)).root;
   bool conflict = llvm::any_of(accesses, [&](Operation *earlier) {
+    if (isStore(access) && mayBeOverwritten(earlier, root)) return true;
     return view(viewOf(earlier)).root == root && (isStore(earlier) || isStore(access)) &&
            !touchSameElements(earlier, access);
   });
@@ -172,6 +179,7 @@ bool FunctionLowering::touchSameElements(Operation *a, Operation *b) const {
 
 /// Whether a thread may touch in one iteration what another thread touches in the next.
 bool FunctionLowering::iterationsConflict(scf::ForOp loop) const {
+  if (loop->hasAttr(tile::kSweepAttr)) return false;
   llvm::DenseMap<Value, SmallVector<Operation *>> byRoot;
   loop.getBody()->walk([&](Operation *op) {
     if (!isLoad(op) && !isStore(op)) return;

@@ -44,7 +44,7 @@ struct RowTree {
   void add(Value x) {
     Operation *op = x.getDefiningOp();
     if (columnBroadcast(x) || !isTileValue(x)) return;
-    elementwise &= op && (isElementwise(op) || isa<tile::LoadOp>(op));
+    elementwise &= op && (isElementwise(op) || isa<tile::LoadOp, tile::LoadRowsOp>(op));
     if (!elementwise || !ops.insert(op)) return;
     if (isElementwise(op)) llvm::for_each(op->getOperands(), [&](Value v) { add(v); });
   }
@@ -77,9 +77,12 @@ private:
   Picked make(Value x) {
     if (auto softmax = x.getDefiningOp<tile::LogSoftmaxOp>()) return pickLogSoftmax(softmax);
     if (auto column = columnBroadcast(x)) return {b_.spread(column.getValue(), index_), false};
-    bool skipsRow = readsRowOnlyHere(x);
-    if (skipsRow && x.getDefiningOp<tile::LoadOp>()) return loadElements(x.getDefiningOp<tile::LoadOp>());
-    if (skipsRow || dependsOnRow(x)) return pickOperands(x.getDefiningOp());
+    if (readsElement(x)) {
+      if (auto load = x.getDefiningOp<tile::LoadOp>()) return loadElements(load);
+      if (auto load = x.getDefiningOp<tile::LoadRowsOp>()) return loadElements(load);
+      return pickOperands(x.getDefiningOp());
+    }
+    if (dependsOnRow(x)) return pickOperands(x.getDefiningOp());
     return {selectAndSum(x), true};
   }
 
@@ -137,7 +140,14 @@ private:
 
   /// gather(load v[r, j], i) = load_elements v[r, j + i]
   Picked loadElements(tile::LoadOp load) {
-    Value row = load.getOffsets()[0], first = load.getOffsets()[1];
+    return loadElements(load, load.getOffsets()[0], load.getOffsets()[1]);
+  }
+
+  Picked loadElements(tile::LoadRowsOp load) {
+    return loadElements(load, b_.create<tile::ExtractOp>(load.getRows()), load.getColumn());
+  }
+
+  template <class Load> Picked loadElements(Load load, Value row, Value first) {
     bool fromStart = isZero(first);
     Value column = index_;
     if (!fromStart) column = b_.create<arith::AddIOp>(index_, b_.spread(b_.splat(first), index_));
@@ -147,24 +157,27 @@ private:
   }
 
   /// Whether a tile that starts at column 0 is as wide as its view.
-  bool coversView(tile::LoadOp load) {
-    auto width = load.getSize() ? load.getSize().getDefiningOp<tile::DimOp>() : nullptr;
+  template <class Load> bool coversView(Load load) {
+    Value size = load.getSize();
+    auto width = size ? size.getDefiningOp<tile::DimOp>() : nullptr;
     return width && width.getAxis() == 1 && width.getView() == load.getView();
   }
 
-  /// Whether x is element-wise work on loads that nothing but gathers use, so that the rest of the row need
-  /// not be read.
-  bool readsRowOnlyHere(Value x) {
-    if (Operation *op = x.getDefiningOp(); op && rowsNotRead_.contains(op)) return true;
+  /// Whether x is element-wise work on loads, so that its element can be made from elements in memory, and that
+  /// is worth it: the row is long, or nothing but gathers use it, so that its rest need not be read.
+  bool readsElement(Value x) {
+    if (Operation *op = x.getDefiningOp(); op && fromElements_.contains(op)) return true;
     RowTree tree(x);
-    if (!tree.elementwise || !llvm::all_of(tree.ops, [&](Operation *op) { return usedOnlyHere(op, tree); }))
+    if (!tree.elementwise || !llvm::all_of(tree.ops, [&](Operation *op) { return canPick(op, tree); }))
       return false;
-    rowsNotRead_.insert(tree.ops.begin(), tree.ops.end());
+    fromElements_.insert(tree.ops.begin(), tree.ops.end());
     return true;
   }
 
-  bool usedOnlyHere(Operation *op, const RowTree &tree) {
+  bool canPick(Operation *op, const RowTree &tree) {
     if (auto load = dyn_cast<tile::LoadOp>(op); load && !canLoadHere(load)) return false;
+    if (auto load = dyn_cast<tile::LoadRowsOp>(op); load && !canLoadHere(load)) return false;
+    if (isLongTile(op->getResult(0).getType())) return true;
     return llvm::all_of(op->getUses(),
                         [&](OpOperand &use) { return tree.ops.contains(use.getOwner()) || isGathered(use); });
   }
@@ -175,7 +188,15 @@ private:
   }
 
   bool canLoadHere(tile::LoadOp load) {
-    return load.getView().getType().getRank() == 2 && load->getBlock() == gather_->getBlock() &&
+    return load.getView().getType().getRank() == 2 && readsTheSameHere(load);
+  }
+
+  bool canLoadHere(tile::LoadRowsOp load) {
+    return load.getColumn() && tile::rowsOf(load.getType()) == 1 && readsTheSameHere(load);
+  }
+
+  bool readsTheSameHere(Operation *load) {
+    return load->getBlock() == gather_->getBlock() &&
            !writerBetween(load, std::next(load->getIterator()), gather_->getIterator());
   }
 
@@ -183,7 +204,7 @@ private:
   Value index_;
   TileBuilder b_;
   llvm::DenseMap<Value, Picked> picked_;
-  llvm::DenseSet<Operation *> rowsNotRead_;
+  llvm::DenseSet<Operation *> fromElements_;
 };
 
 void eraseDead(Operation *op) {

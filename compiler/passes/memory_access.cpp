@@ -15,14 +15,6 @@ Value parameterOf(Value view) {
   return view;
 }
 
-Value columnOf(Operation *op) {
-  return TypeSwitch<Operation *, Value>(op)
-      .Case<tile::LoadOp, tile::StoreOp, tile::ReduceAddOp>(
-          [](auto block) { return block.getOffsets().back(); })
-      .Case<tile::LoadRowsOp, tile::StoreRowsOp>([](auto rows) { return rows.getColumn(); })
-      .Default([](Operation *) { return Value(); });
-}
-
 bool touchesLongTile(Operation *op) {
   return llvm::any_of(op->getOperandTypes(), isLongTile) || llvm::any_of(op->getResultTypes(), isLongTile);
 }
@@ -38,6 +30,14 @@ void addAccesses(Operation *op, SmallVector<MemoryAccess> &accesses) {
 }
 
 } // namespace
+
+Value columnOf(Operation *op) {
+  return TypeSwitch<Operation *, Value>(op)
+      .Case<tile::LoadOp, tile::StoreOp, tile::ReduceAddOp>(
+          [](auto block) { return block.getOffsets().back(); })
+      .Case<tile::LoadRowsOp, tile::StoreRowsOp>([](auto rows) { return rows.getColumn(); })
+      .Default([](Operation *) { return Value(); });
+}
 
 SmallVector<MemoryAccess> memoryAccesses(Operation *op) {
   SmallVector<MemoryAccess> accesses;

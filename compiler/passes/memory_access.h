@@ -15,6 +15,9 @@ struct MemoryAccess {
 
 llvm::SmallVector<MemoryAccess> memoryAccesses(mlir::Operation *op);
 
+/// Where the row of a load or store begins in its view; null for other operations and for vectors' elements.
+mlir::Value columnOf(mlir::Operation *op);
+
 /// Whether the order of two accesses matters.
 inline bool conflict(const MemoryAccess &a, const MemoryAccess &b) {
   return (a.writes || b.writes) && (!a.parameter || !b.parameter || a.parameter == b.parameter);

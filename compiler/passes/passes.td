@@ -100,6 +100,10 @@ def StreamRows : TilePass<"stream-rows"> {
     are both -∞, so that a row of nothing but -∞ has m = -∞ and s = 0, as an empty row has; a NaN or +∞ in the row gives
     s = NaN.
 
+    With `interior`, a sweep is two loops: the first over large blocks that lie inside the row and all views (see
+    `tile.interior`) and need no masks, the second over the rest. Where positions are compared with one number for all
+    rows, as by a scattered label, the block that holds it is part of the rest: in all others the comparison is decided.
+
     Sweeps must not change what the kernel says. A store moves to a later sweep when the row it overwrites is still to be
     loaded again; where there is no such order it is an error. After the pass no tensor is dynamic, or it has failed.
 
@@ -121,7 +125,11 @@ def StreamRows : TilePass<"stream-rows"> {
     ```
   }];
   let options = [Option<"block", "block", "int64_t", "0",
-      "columns of a block; 0: about 1024 elements in all its rows, 64 to 1024 columns">];
+      "columns of a block; 0: by `bytes`">,
+    Option<"bytes", "bytes", "int64_t", "0",
+      "of a block's widest element in all its rows, 64 columns at least; 0: what 1024 elements are">,
+    Option<"interior", "interior", "int64_t", "0",
+      "so many blocks are one in the loop over the row's interior; 0: no such loop">];
 }
 
 #endif

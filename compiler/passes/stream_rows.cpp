@@ -93,6 +93,16 @@ int64_t mostRows(ArrayRef<Operation *> ops) {
   return rows;
 }
 
+/// Bytes of the widest element that is loaded or stored.
+int64_t widestLoad(ArrayRef<Operation *> ops) {
+  int64_t bits = 8;
+  for (Operation *op : ops)
+    for (Value operand : op->getOperands())
+      if (auto view = dyn_cast<tile::ViewType>(operand.getType()))
+        bits = std::max<int64_t>(bits, view.getElement().getIntOrFloatBitWidth());
+  return bits / 8;
+}
+
 struct StreamRows : impl::StreamRowsBase<StreamRows> {
   using StreamRowsBase::StreamRowsBase;
 
@@ -102,6 +112,9 @@ struct StreamRows : impl::StreamRowsBase<StreamRows> {
 
 private:
   LogicalResult stream(func::FuncOp function) {
+    if (interior < 0)
+      return function.emitError("stream-rows: expected 0 or more blocks in one of the interior, found ")
+             << interior.getValue();
     if (block < 0)
       return function.emitError("stream-rows: expected a block of 0 or more columns, found ")
              << block.getValue();
@@ -149,16 +162,18 @@ private:
       for (Value width : widthsOf(ops, sweep)) {
         SmallVector<Operation *> body = opsOf(ops, sweep, width);
         TileBuilder b(body.back()->getLoc(), end);
-        emitSweep(b, body, width, blockFor(mostRows(body)));
+        emitSweep(b, body, width, blocksFor(body));
       }
     }
     for (const ScheduledOp &op : llvm::reverse(ops))
       if (op.isLong) op.op->erase();
   }
 
-  int64_t blockFor(int64_t rows) const {
-    return block ? block
-                 : std::max<int64_t>(64, llvm::bit_floor<uint64_t>(std::max<int64_t>(1, 1024 / rows)));
+  SweepBlocks blocksFor(ArrayRef<Operation *> ops) const {
+    int64_t elements = bytes ? bytes / widestLoad(ops) : 1024;
+    uint64_t columns = std::max<int64_t>(1, elements / mostRows(ops));
+    int64_t rest = block ? int64_t(block) : std::max<int64_t>(64, llvm::bit_floor(columns));
+    return {rest, rest * interior};
   }
 
   static WalkResult checkStatic(Operation *op) {

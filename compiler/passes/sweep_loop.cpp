@@ -1,11 +1,13 @@
 #include "compiler/passes/sweep_loop.h"
 
+#include "compiler/passes/memory_access.h"
 #include "compiler/passes/sweep_schedule.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -92,11 +94,36 @@ bool isReduction(Operation *op) {
   return op->getNumResults() > 0 && llvm::none_of(op->getResultTypes(), isLongTile);
 }
 
-/// One iteration of a sweep's loop while it is made.
+/// Whether `op` compares the columns' positions with one number that all rows have in common: it is the same
+/// in all columns but one.
+bool comparesPosition(Operation *op) {
+  auto compare = dyn_cast<arith::CmpIOp>(op);
+  if (!compare || !isLongTile(compare.getType())) return false;
+  bool isEquality = llvm::is_contained({arith::CmpIPredicate::eq, arith::CmpIPredicate::ne}, compare.getPredicate());
+  auto position = compare.getLhs().getDefiningOp<tile::IotaOp>();
+  auto number = compare.getRhs().getDefiningOp<tile::BroadcastOp>();
+  return isEquality && position && position.getAxis() == 1 && isZero(position.getBegin()) && number &&
+         tile::tileType(number.getValue()).getNumElements() == 1;
+}
+
+/// The number that all such comparisons of a sweep are with; null when there are none, or several numbers.
+Value comparedPosition(ArrayRef<Operation *> ops) {
+  Value number;
+  for (Operation *op : llvm::make_filter_range(ops, comparesPosition)) {
+    Value other = op->getOperand(1).getDefiningOp<tile::BroadcastOp>().getValue();
+    if (number && !sameValue(number, other)) return {};
+    number = other;
+  }
+  return number;
+}
+
+/// One iteration of a sweep's loop while it is made. An interior block has no column outside the row or any
+/// view, nor the position that the sweep compares with.
 class SweepBody {
 public:
-  SweepBody(TileBuilder &b, Value width, int64_t block, Value column)
-      : b_(b), width_(width), block_(block), column_(column) {}
+  SweepBody(TileBuilder &b, Value width, int64_t block, Value column, bool isInterior, bool missesPosition)
+      : b_(b), width_(width), block_(block), column_(column), isInterior_(isInterior),
+        missesPosition_(missesPosition) {}
 
   /// The reduction's values after this block.
   SmallVector<Value> reduce(Operation *op, ValueRange carried) {
@@ -109,6 +136,18 @@ public:
 
   /// The same operation on this block. `cutView`, for one that writes, ends where the row does.
   void clone(Operation *op, Value cutView) {
+    if (missesPosition_ && comparesPosition(op)) {
+      bool differs = cast<arith::CmpIOp>(op).getPredicate() == arith::CmpIPredicate::ne;
+      decided_[op->getResult(0)] = differs;
+      Value like = values_.lookup(op->getOperand(0));
+      values_.map(op->getResult(0), b_.full(like, b_.getBoolAttr(differs)));
+      return;
+    }
+    if (auto select = dyn_cast<arith::SelectOp>(op); select && decided_.contains(select.getCondition())) {
+      bool yes = decided_.lookup(select.getCondition());
+      values_.map(select.getResult(), values_.lookup(yes ? select.getTrueValue() : select.getFalseValue()));
+      return;
+    }
     Operation *block = op->clone(values_);
     for (Value result : block->getResults())
       result.setType(blockType(tile::tileType(result)));
@@ -129,6 +168,7 @@ private:
   }
 
   void moveToBlock(Operation *op, Value cutView) {
+    if (isInterior_ && columnOf(op)) op->setAttr("interior", b_.getUnitAttr());
     llvm::TypeSwitch<Operation *>(op)
         .Case([&](tile::LoadOp load) {
           load.getSizeMutable().clear();
@@ -155,7 +195,7 @@ private:
 
   /// x where the column lies inside the row, elsewhere what does not count.
   Value insideRow(Value x, ReductionKind kind) {
-    if (isMultipleOf(width_, block_)) return x;
+    if (isInterior_ || isMultipleOf(width_, block_)) return x;
     Value other = b_.full(x, neutral(b_, kind, tile::elementOf(x.getType())));
     return b_.create<arith::SelectOp>(b_.spread(columnInside(), x), x, other);
   }
@@ -176,7 +216,9 @@ private:
   Value width_;
   int64_t block_;
   Value column_;
+  bool isInterior_, missesPosition_;
   IRMapping values_;
+  llvm::DenseMap<Value, bool> decided_; ///< comparisons that come out alike in the whole block
   Value columnInside_;
 };
 
@@ -195,31 +237,143 @@ llvm::DenseMap<Operation *, Value> cutViews(TileBuilder &b, ArrayRef<Operation *
 
 } // namespace
 
-void emitSweep(TileBuilder &b, ArrayRef<Operation *> ops, Value width, int64_t block) {
-  SmallVector<Value> initial, reduced;
-  for (Operation *op : llvm::make_filter_range(ops, isReduction)) {
-    llvm::append_range(initial, initialValues(b, op));
-    llvm::append_range(reduced, op->getResults());
-  }
-  llvm::DenseMap<Operation *, Value> views = cutViews(b, ops, width);
+namespace {
 
-  auto makeBody = [&](OpBuilder &builder, Location loc, Value column, ValueRange carried) {
-    TileBuilder inner(loc, builder);
-    SweepBody body(inner, width, block, column);
-    SmallVector<Value> next;
-    for (Operation *op : ops) {
-      inner.setLoc(op->getLoc());
-      if (isReduction(op))
-        llvm::append_range(next, body.reduce(op, carried.slice(next.size(), op->getNumResults())));
-      else
-        body.clone(op, views.lookup(op));
+/// The loops of one sweep. Blocks of the first, `interior`, need no masks; the second does the rest of the
+/// row, and before it the block with the position that all rows compare theirs with:
+///
+///     interior:  0, B, …  without that block        rest:  that block in smaller ones, then what is left
+class SweepEmitter {
+public:
+  SweepEmitter(TileBuilder &b, ArrayRef<Operation *> ops, Value width) : b(b), ops(ops), width(width) {
+    for (Operation *op : llvm::make_filter_range(ops, isReduction)) {
+      llvm::append_range(carried, initialValues(b, op));
+      llvm::append_range(reduced, op->getResults());
     }
-    inner.create<scf::YieldOp>(next);
-  };
-  Value zero = b.index(0), step = b.index(block);
-  auto loop = b.create<scf::ForOp>(zero, width, step, initial, makeBody);
-  for (auto [result, value] : llvm::zip(reduced, loop.getResults()))
-    result.replaceAllUsesWith(value);
+    views = cutViews(b, ops, width);
+  }
+
+  void emit(SweepBlocks blocks) {
+    Value zero = b.index(0);
+    if (!blocks.interior || !hasInterior())
+      emitLoop(zero, width, blocks.rest, false, [](TileBuilder &, Value column) { return column; });
+    else
+      emitPeeled(blocks);
+    for (auto [result, value] : llvm::zip(reduced, carried))
+      result.replaceAllUsesWith(value);
+  }
+
+private:
+  /// Every access begins where a row does, so that blocks of the interior are as well aligned as the row.
+  bool hasInterior() {
+    bool accesses = false;
+    for (Operation *op : ops)
+      if (Value column = columnOf(op)) {
+        accesses = true;
+        if (!isZero(column)) return false;
+      }
+    return accesses;
+  }
+
+  void emitPeeled(SweepBlocks blocks) {
+    Value zero = b.index(0), step = b.index(blocks.interior);
+    Value inside = b.create<arith::SelectOp>(rowsInside(), width, zero);
+    Value end = b.create<tile::InteriorOp>(inside, blocks.interior, accessedViews());
+    auto toColumn = [](TileBuilder &, Value column) { return column; };
+    position = comparedPosition(ops);
+    if (!position) {
+      emitLoop(zero, end, blocks.interior, true, toColumn);
+      emitLoop(end, width, blocks.rest, false, toColumn);
+      return;
+    }
+    Value at = b.create<tile::ExtractOp>(position);
+    Value isInside = b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, at, end);
+    Value skipped = b.create<arith::SubIOp>(at, b.create<arith::RemUIOp>(at, step));
+    skipped = b.create<arith::SelectOp>(isInside, skipped, end);
+    Value skippedColumns = b.create<arith::SelectOp>(isInside, step, zero);
+    emitLoop(zero, b.create<arith::SubIOp>(end, skippedColumns), blocks.interior, true,
+             [&](TileBuilder &b, Value column) -> Value {
+               Value isBehind = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, column, skipped);
+               return b.create<arith::AddIOp>(column, b.create<arith::SelectOp>(isBehind, step, b.index(0)));
+             });
+    Value begin = b.create<arith::SubIOp>(end, skippedColumns);
+    emitLoop(begin, width, blocks.rest, false, [&](TileBuilder &b, Value column) -> Value {
+      Value isLeft = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, column, end);
+      Value inSkipped = b.create<arith::AddIOp>(b.create<arith::SubIOp>(column, begin), skipped);
+      return b.create<arith::SelectOp>(isLeft, column, inSkipped);
+    });
+  }
+
+  /// Whether every row that the sweep touches lies inside its view.
+  Value rowsInside() {
+    Value all = b.create<arith::ConstantIntOp>(1, 1);
+    auto require = [&](arith::CmpIPredicate predicate, Value x, Value y) {
+      all = b.create<arith::AndIOp>(all, b.create<arith::CmpIOp>(predicate, x, y));
+    };
+    auto block = [&](auto access, Type tile) {
+      if (access.getOffsets().size() != 2) return;
+      Value first = access.getOffsets()[0], last = b.create<arith::AddIOp>(first, b.index(tile::rowsOf(tile)));
+      require(arith::CmpIPredicate::sge, first, b.index(0));
+      require(arith::CmpIPredicate::sle, last, b.create<tile::DimOp>(access.getView(), 0));
+    };
+    auto numbered = [&](auto access) {
+      auto extreme = [&](ReductionKind kind) -> Value {
+        Value rows = access.getRows();
+        if (tile::rowsOf(rows.getType()) > 1) rows = b.create<tile::ReduceOp>(kind, rows, 0);
+        return b.create<tile::ExtractOp>(rows);
+      };
+      require(arith::CmpIPredicate::sge, extreme(ReductionKind::min), b.index(0));
+      require(arith::CmpIPredicate::slt, extreme(ReductionKind::max), b.create<tile::DimOp>(access.getView(), 0));
+    };
+    for (Operation *op : ops)
+      llvm::TypeSwitch<Operation *>(op)
+          .Case([&](tile::LoadOp load) { block(load, load.getType()); })
+          .Case<tile::StoreOp, tile::ReduceAddOp>([&](auto store) { block(store, store.getValue().getType()); })
+          .Case<tile::LoadRowsOp, tile::StoreRowsOp>(numbered);
+    return all;
+  }
+
+  SmallVector<Value> accessedViews() {
+    llvm::SetVector<Value> accessed;
+    for (Operation *op : ops)
+      for (Value operand : op->getOperands())
+        if (isa<tile::ViewType>(operand.getType()))
+          accessed.insert(views.contains(op) ? views.lookup(op) : operand);
+    return accessed.takeVector();
+  }
+
+  /// for i in [begin, end): the block that begins at `toColumn(i)`
+  void emitLoop(Value begin, Value end, int64_t block, bool isInterior,
+                llvm::function_ref<Value(TileBuilder &, Value)> toColumn) {
+    auto makeBody = [&](OpBuilder &builder, Location loc, Value at, ValueRange values) {
+      TileBuilder inner(loc, builder);
+      SweepBody body(inner, width, block, toColumn(inner, at), isInterior, isInterior && position);
+      SmallVector<Value> next;
+      for (Operation *op : ops) {
+        inner.setLoc(op->getLoc());
+        if (isReduction(op))
+          llvm::append_range(next, body.reduce(op, values.slice(next.size(), op->getNumResults())));
+        else
+          body.clone(op, views.lookup(op));
+      }
+      inner.create<scf::YieldOp>(next);
+    };
+    auto loop = b.create<scf::ForOp>(begin, end, b.index(block), carried, makeBody);
+    loop->setAttr(tile::kSweepAttr, b.getUnitAttr());
+    carried.assign(loop.getResults().begin(), loop.getResults().end());
+  }
+
+  TileBuilder &b;
+  ArrayRef<Operation *> ops;
+  Value width, position;
+  SmallVector<Value> carried, reduced;
+  llvm::DenseMap<Operation *, Value> views;
+};
+
+} // namespace
+
+void emitSweep(TileBuilder &b, ArrayRef<Operation *> ops, Value width, SweepBlocks blocks) {
+  SweepEmitter(b, ops, width).emit(blocks);
 }
 
 void expandMaxSumExp(tile::MaxSumExpOp op) {

@@ -127,10 +127,13 @@ private:
     int earliest = 0;
     for (const MemoryAccess &a : before.accesses)
       for (const MemoryAccess &b : after.accesses)
-        if (conflict(a, b) || (before.isLong && after.isLong && mayOverwrite(b, a)))
+        if (conflict(a, b) || (readsRows(before) && after.isLong && mayOverwrite(b, a)))
           earliest = std::max(earliest, before.lastSweep + (canShare(before, a, after, b) ? 0 : 1));
     return earliest;
   }
+
+  /// Elements of a row are picked before the row is overwritten, as the row itself is loaded.
+  static bool readsRows(const ScheduledOp &op) { return op.isLong || isa<tile::LoadElementsOp>(op.op); }
 
   /// Whether both may run in a sweep (or right before it) of one number: program order then orders the
   /// columns that one block has in common, and different blocks have none.

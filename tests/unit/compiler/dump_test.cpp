@@ -145,7 +145,7 @@ TEST_F(DumpTest, APassOfAFunctionLeavesAReproducerToo) {
 TEST(Pipeline, TileOptRunsEveryPassOfIt) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   mlir::PassManager passes(&context);
-  addTilePasses(passes);
+  addTilePasses(passes, hostTarget(), CompileOptions());
   addCpuPasses(passes, hostTarget(), CompileOptions());
   std::string pipeline;
   llvm::raw_string_ostream stream(pipeline);
