@@ -35,8 +35,8 @@ std::string CompileOptions::str() const {
          " stages=" + std::to_string(schedule.stages) + " warps=" + std::to_string(schedule.warps) +
          " roles=" + warpRolesName(schedule.roles) + " rasterRows=" + std::to_string(schedule.rasterRows) +
          " rowBlock=" + std::to_string(schedule.rowBlock) +
-         " rowUnroll=" + std::to_string(schedule.rowUnroll) + " tf32=" + std::to_string(tf32) + " alignedMatrices=" + std::to_string(alignedMatrices) +
-         " optLevel=" + std::to_string(optLevel);
+         " rowUnroll=" + std::to_string(schedule.rowUnroll) + " tf32=" + std::to_string(tf32) +
+         " alignedMatrices=" + std::to_string(alignedMatrices) + " optLevel=" + std::to_string(optLevel);
 }
 
 } // namespace tilewright

@@ -24,7 +24,8 @@ namespace tilewright {
 static std::unique_ptr<Pass> createStreamRowsFor(const Target &target, const CompileOptions &options) {
   StreamRowsOptions rows;
   const bool isCpu = target.kind == TargetKind::cpu;
-  // A GPU's block gives each of 256 threads one vector, four in the interior: 16 KB that are in flight at once.
+  // A GPU's block gives each of 256 threads one vector, four in the interior: 16 KB that are in flight at
+  // once.
   rows.block = options.schedule.rowBlock;
   rows.bytes = isCpu ? 0 : 4096;
   rows.interior = options.schedule.rowUnroll ? options.schedule.rowUnroll : isCpu ? 1 : 4;

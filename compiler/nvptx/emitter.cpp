@@ -123,7 +123,8 @@ SmallVector<Value> Emitter::loadGlobal(Num address, int64_t offset, Type word, i
   const std::string load = " ld.global" + vectorSuffix(words, w.suffix) + " " + operandList(0, words) + ", ";
   const std::string results = repeated(std::string("=") + w.constraint, words);
   const SmallVector<Type> types(words, word);
-  if (!live) return ptx(types, load.substr(1) + place(words, offset) + ";", results + ",l", {address.value}, true);
+  if (!live)
+    return ptx(types, load.substr(1) + place(words, offset) + ";", results + ",l", {address.value}, true);
   std::string text;
   for (int64_t i = 0; i < words; ++i)
     text +=
@@ -141,7 +142,8 @@ void Emitter::storeGlobal(Num address, int64_t offset, ValueRange words, Value l
   operands.push_back(address.value);
   if (!live) return (void)ptx({}, store, repeated(w.constraint, count) + ",l", operands, true);
   operands.push_back(live);
-  ptx({}, "@$" + std::to_string(count + 1) + " " + store, repeated(w.constraint, count) + ",l,b", operands, true);
+  ptx({}, "@$" + std::to_string(count + 1) + " " + store, repeated(w.constraint, count) + ",l,b", operands,
+      true);
 }
 
 SmallVector<Value> Emitter::loadShared(Num address, int64_t offset, Type word, int64_t words) {

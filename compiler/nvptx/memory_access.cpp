@@ -123,7 +123,8 @@ MemoryAccess::Row MemoryAccess::rowAt(int64_t row) {
 Value MemoryAccess::liveAt(const Row &row, int64_t column) {
   if (!firstColumn || (isInterior && !layout.columns->isPadded())) return row.live;
   Num position = lowering.position(*layout.columns, column);
-  Value inside = isInterior ? position < layout.columns->extent : unsignedLess(position - columnLow, columnCount);
+  Value inside =
+      isInterior ? position < layout.columns->extent : unsignedLess(position - columnLow, columnCount);
   return row.live ? e.both(row.live, inside) : inside;
 }
 

@@ -22,7 +22,7 @@ public:
 private:
   struct Row {
     Num address; ///< of this thread's first column
-    Value live; ///< null: always
+    Value live;  ///< null: always
   };
   Row rowAt(int64_t row);
   Num rowNumber(int64_t row);

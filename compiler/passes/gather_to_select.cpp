@@ -163,8 +163,8 @@ private:
     return width && width.getAxis() == 1 && width.getView() == load.getView();
   }
 
-  /// Whether x is element-wise work on loads, so that its element can be made from elements in memory, and that
-  /// is worth it: the row is long, or nothing but gathers use it, so that its rest need not be read.
+  /// Whether x is element-wise work on loads, so that its element can be made from elements in memory, and
+  /// that is worth it: the row is long, or nothing but gathers use it, so that its rest need not be read.
   bool readsElement(Value x) {
     if (Operation *op = x.getDefiningOp(); op && fromElements_.contains(op)) return true;
     RowTree tree(x);

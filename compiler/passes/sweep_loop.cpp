@@ -99,7 +99,8 @@ bool isReduction(Operation *op) {
 bool comparesPosition(Operation *op) {
   auto compare = dyn_cast<arith::CmpIOp>(op);
   if (!compare || !isLongTile(compare.getType())) return false;
-  bool isEquality = llvm::is_contained({arith::CmpIPredicate::eq, arith::CmpIPredicate::ne}, compare.getPredicate());
+  bool isEquality =
+      llvm::is_contained({arith::CmpIPredicate::eq, arith::CmpIPredicate::ne}, compare.getPredicate());
   auto position = compare.getLhs().getDefiningOp<tile::IotaOp>();
   auto number = compare.getRhs().getDefiningOp<tile::BroadcastOp>();
   return isEquality && position && position.getAxis() == 1 && isZero(position.getBegin()) && number &&
@@ -312,7 +313,8 @@ private:
     };
     auto block = [&](auto access, Type tile) {
       if (access.getOffsets().size() != 2) return;
-      Value first = access.getOffsets()[0], last = b.create<arith::AddIOp>(first, b.index(tile::rowsOf(tile)));
+      Value first = access.getOffsets()[0],
+            last = b.create<arith::AddIOp>(first, b.index(tile::rowsOf(tile)));
       require(arith::CmpIPredicate::sge, first, b.index(0));
       require(arith::CmpIPredicate::sle, last, b.create<tile::DimOp>(access.getView(), 0));
     };
@@ -323,12 +325,14 @@ private:
         return b.create<tile::ExtractOp>(rows);
       };
       require(arith::CmpIPredicate::sge, extreme(ReductionKind::min), b.index(0));
-      require(arith::CmpIPredicate::slt, extreme(ReductionKind::max), b.create<tile::DimOp>(access.getView(), 0));
+      require(arith::CmpIPredicate::slt, extreme(ReductionKind::max),
+              b.create<tile::DimOp>(access.getView(), 0));
     };
     for (Operation *op : ops)
       llvm::TypeSwitch<Operation *>(op)
           .Case([&](tile::LoadOp load) { block(load, load.getType()); })
-          .Case<tile::StoreOp, tile::ReduceAddOp>([&](auto store) { block(store, store.getValue().getType()); })
+          .Case<tile::StoreOp, tile::ReduceAddOp>(
+              [&](auto store) { block(store, store.getValue().getType()); })
           .Case<tile::LoadRowsOp, tile::StoreRowsOp>(numbered);
     return all;
   }

@@ -389,5 +389,5 @@ func.func @written_index(%n: index {tile.written}) { return }
 func.func @other_argument_attribute(%n: index {tile.other}) { return }
 
 // -----
-// expected-error@+1 {{expected 'tile.kernel' or 'tile.grid', found attribute "tile.other"}}
+// expected-error@+1 {{expected 'tile.kernel', 'tile.grid' or 'tile.sweep', found attribute "tile.other"}}
 func.func @other_attribute() attributes {tile.other} { return }

@@ -14,6 +14,8 @@ func.func @kernel(%x: !tile.view<?x?xbf16> {tile.name = "x"}, %v: !tile.view<?xf
   %d = tile.dim %x, 1 : !tile.view<?x?xbf16>
   // CHECK: tile.narrow %[[X]], 0 to %{{.*}} : !tile.view<?x?xbf16>
   %y = tile.narrow %x, 0 to %n : !tile.view<?x?xbf16>
+  // CHECK: tile.interior %{{.*}} step 64 of %[[X]], %{{.*}} : !tile.view<?x?xbf16>, !tile.view<?xf32>
+  %k = tile.interior %d step 64 of %x, %v : !tile.view<?x?xbf16>, !tile.view<?xf32>
   return
 }
 
@@ -40,6 +42,8 @@ func.func @memory(%x: !tile.view<?x?xbf16>, %v: !tile.view<?xi64>, %f: !tile.vie
   tile.store %0, %x[%i, %j] : tensor<8x64xbf16>, !tile.view<?x?xbf16>
   // CHECK: tile.store %{{.*}}, %{{.*}}[%{{.*}}] : tensor<8x1xi64>, !tile.view<?xi64>
   tile.store %2, %v[%i] : tensor<8x1xi64>, !tile.view<?xi64>
+  // CHECK: tile.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] {interior} : tensor<8x64xbf16>, !tile.view<?x?xbf16>
+  tile.store %0, %x[%i, %j] {interior} : tensor<8x64xbf16>, !tile.view<?x?xbf16>
   // CHECK: tile.store_rows %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] : tensor<8x64xbf16>, !tile.view<?x?xbf16>, tensor<8x1xi32>
   tile.store_rows %4, %x[%r, %j] : tensor<8x64xbf16>, !tile.view<?x?xbf16>, tensor<8x1xi32>
   // CHECK: tile.store_rows %{{.*}}, %{{.*}}[%{{.*}}] : tensor<8x1xi64>, !tile.view<?xi64>, tensor<8x1xi32>

@@ -195,6 +195,25 @@ func.func @gather_of_load_with_another_use(%v: !tile.view<?x?xf32>, %r: index, %
   return %1, %2 : tensor<8x1xf32>, tensor<8x1xf32>
 }
 
+// A long row is read by many; the element is still cheaper by itself. A row that is numbered has that number.
+// CHECK-LABEL: @gather_of_long_row
+// CHECK-SAME: (%[[V:.*]]: !tile.view<?x?xbf16>, %[[R:[^ ]*]]: tensor<1x1xi32>, %[[I:.*]]: tensor<1x1xi32>)
+func.func @gather_of_long_row(%v: !tile.view<?x?xbf16>, %r: tensor<1x1xi32>, %i: tensor<1x1xi32>)
+    -> (tensor<1x1xf32>, tensor<1x1xf32>) {
+  // CHECK: %[[ROW:.*]] = tile.extract %[[R]] : tensor<1x1xi32>
+  // CHECK: %[[E:.*]] = tile.load_elements %[[V]][%[[ROW]], %[[I]]] : !tile.view<?x?xbf16>, tensor<1x1xi32> -> tensor<1x1xbf16>
+  // CHECK: %[[F:.*]] = arith.extf %[[E]]
+  // CHECK: %[[M:.*]] = tile.reduce max
+  // CHECK: return %[[F]], %[[M]]
+  %c0 = arith.constant 0 : index
+  %n = tile.dim %v, 1 : !tile.view<?x?xbf16>
+  %0 = tile.load_rows %v[%r, %c0] size %n : !tile.view<?x?xbf16>, tensor<1x1xi32> -> tensor<1x?xbf16>
+  %1 = arith.extf %0 : tensor<1x?xbf16> to tensor<1x?xf32>
+  %2 = tile.gather %1[%i] : tensor<1x?xf32>, tensor<1x1xi32>
+  %3 = tile.reduce max, %1 along 1 : tensor<1x?xf32>
+  return %2, %3 : tensor<1x1xf32>, tensor<1x1xf32>
+}
+
 // Near miss: by the time of the gather, memory has changed.
 // CHECK-LABEL: @gather_of_load_after_a_store
 func.func @gather_of_load_after_a_store(%v: !tile.view<?x?xf32>, %r: index, %i: tensor<8x1xi32>, %x: tensor<8x64xf32>)
