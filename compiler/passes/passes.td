@@ -127,7 +127,7 @@ def StreamRows : TilePass<"stream-rows"> {
   let options = [Option<"block", "block", "int64_t", "0",
       "columns of a block; 0: by `bytes`">,
     Option<"bytes", "bytes", "int64_t", "0",
-      "of a block's widest element in all its rows, 64 columns at least; 0: what 1024 elements are">,
+      "that a block loads, but 64 columns at least; 0: of 1024 elements">,
     Option<"interior", "interior", "int64_t", "0",
       "so many blocks are one in the loop over the row's interior; 0: no such loop">];
 }

@@ -93,14 +93,17 @@ int64_t mostRows(ArrayRef<Operation *> ops) {
   return rows;
 }
 
-/// Bytes of the widest element that is loaded or stored.
-int64_t widestLoad(ArrayRef<Operation *> ops) {
-  int64_t bits = 8;
-  for (Operation *op : ops)
-    for (Value operand : op->getOperands())
-      if (auto view = dyn_cast<tile::ViewType>(operand.getType()))
-        bits = std::max<int64_t>(bits, view.getElement().getIntOrFloatBitWidth());
-  return bits / 8;
+/// Bytes that one column of a sweep's rows loads, or stores when it loads none.
+int64_t bytesOfColumn(ArrayRef<Operation *> ops) {
+  int64_t loaded = 0, stored = 1;
+  for (Operation *op : ops) {
+    if (!columnOf(op)) continue;
+    bool loads = isa<tile::LoadOp, tile::LoadRowsOp>(op);
+    Type type = loads ? op->getResult(0).getType() : op->getOperand(0).getType();
+    int64_t bits = std::max<int64_t>(8, tile::elementOf(type).getIntOrFloatBitWidth());
+    (loads ? loaded : stored) += tile::rowsOf(type) * bits / 8;
+  }
+  return loaded ? loaded : stored;
 }
 
 struct StreamRows : impl::StreamRowsBase<StreamRows> {
@@ -170,8 +173,7 @@ private:
   }
 
   SweepBlocks blocksFor(ArrayRef<Operation *> ops) const {
-    int64_t elements = bytes ? bytes / widestLoad(ops) : 1024;
-    uint64_t columns = std::max<int64_t>(1, elements / mostRows(ops));
+    uint64_t columns = std::max<int64_t>(1, bytes ? bytes / bytesOfColumn(ops) : 1024 / mostRows(ops));
     int64_t rest = block ? int64_t(block) : std::max<int64_t>(64, llvm::bit_floor(columns));
     return {rest, rest * interior};
   }
