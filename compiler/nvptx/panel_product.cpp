@@ -70,7 +70,13 @@ public:
   SmallVector<Value> multiply(Num stage, ValueRange accumulators) override {
     TileLayout layout{left.map, right.map};
     if (multiplyBy == Multiply::tf32) return multiplyTf32(stage, accumulators);
-    return multiplyPanels(lowering, layout, stage, stage + leftBytes(), kStep, accumulators);
+    // Sums of one step first, then those of all steps: a long fp32 sum of terms of one sign rounds away far
+    // more than two short ones.
+    const SmallVector<Value> zeros(accumulators.size(), e.f32(0));
+    SmallVector<Value> sums = multiplyPanels(lowering, layout, stage, stage + leftBytes(), kStep, zeros);
+    for (auto [sum, total] : llvm::zip_equal(sums, accumulators))
+      sum = e.b.create<arith::AddFOp>(total, sum);
+    return sums;
   }
 
 private:
