@@ -24,6 +24,7 @@ Kernel lceForward(ElementType element) {
   return lce::forward({element, exponentialsOf(element), kBlock, {}, kStored});
 }
 Kernel lceForwardLoss(ElementType element) { return lce::forward({element, {}, kBlock}); }
+Kernel lcePendingRows(ElementType) { return lce::pendingRows(); }
 Kernel lceCheckAnchor(ElementType) { return lce::checkAnchor(); }
 Kernel lceCombine(ElementType element) {
   return lce::combine({lce::CombineSpec::Gradients{element, exponentialsOf(element), kMean}, {}, kStored});
@@ -56,6 +57,7 @@ const std::vector<CatalogEntry> &kernelCatalog() {
        lceGatherRows},
       {"lce_forward", "linear cross entropy: logits, their exponentials and row sums", lceForward},
       {"lce_forward_loss", "the same when no gradient is wanted", lceForwardLoss},
+      {"lce_pending_rows", "linear cross entropy: which rows still want their exponentials", lcePendingRows},
       {"lce_check_anchor", "linear cross entropy: finds rows whose exponentials left fp32's range",
        lceCheckAnchor},
       {"lce_combine", "linear cross entropy: losses and the factors of the gradients", lceCombine},

@@ -22,6 +22,11 @@ double millisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+std::string describe(const Problem &problem, const Config &config, const DeviceInfo &device) {
+  const bool falls = device.warpgroups && !problem.aligned;
+  return config.str() + (falls ? "; portable code, as rows do not begin at multiples of 16 bytes" : "");
+}
+
 } // namespace
 
 StatusOr<LossReport> lce::execute(Runtime &runtime, const Problem &problem, const Config &config,
@@ -30,7 +35,7 @@ StatusOr<LossReport> lce::execute(Runtime &runtime, const Problem &problem, cons
   Device &device = runtime.device();
   LossReport report;
   report.variant = config.variant;
-  report.configuration = config.str();
+  report.configuration = describe(problem, config, device.info());
   report.workspaceBytes = layOut(problem, config, nullptr).bytes;
   auto start = Clock::now();
   TW_ASSIGN_OR_RETURN(const KernelSet kernels, makeKernels(runtime, problem, config));

@@ -17,6 +17,13 @@ std::string str(const ForwardSpec &spec) {
   return text + (spec.best ? ",best" : "") + "," + spec.block.str();
 }
 
+/// Whether rows of a block are among [first, end). No tile's rows are asked, lest each waits for them.
+Condition meets(KernelBuilder &k, const Range &rows, const View &pending) {
+  const auto number = [&](int64_t i) { return pending[k.range(Axis::rows, k.constant(i), 1)]; };
+  const Tile begin = k.toTile(rows.begin, ElementType::i32);
+  return k.toCondition((begin < number(1)) & (number(0) < begin + rows.extent));
+}
+
 } // namespace
 
 Kernel forward(const ForwardSpec &spec) {
@@ -24,7 +31,7 @@ Kernel forward(const ForwardSpec &spec) {
     const auto wants = [&](RowSum sum) { return spec.sums[static_cast<int>(sum)]; };
     const View x = k.input("xc", spec.element, 2), w = k.input("w", spec.element, 2);
     const View label = k.input("label", ElementType::i32, 1), anchor = k.input("anchor", ElementType::f32, 1);
-    const View redo = k.input("redo", ElementType::i32, 1);
+    const View pending = k.input("pending", ElementType::i32, 1);
     const View rowNorm = spec.terms.margin ? k.input("row_norm", ElementType::f32, 1) : View();
     const LogitTerms terms(spec.terms);
     terms.declare(k);
@@ -40,7 +47,7 @@ Kernel forward(const ForwardSpec &spec) {
     const auto [rows, classes] = k.block(x.dim(0), w.dim(0), spec.block.rows, spec.block.columns);
     const Range tile = k.range(Axis::columns, k.programId(1), 1);
 
-    k.ifThen(k.toCondition(max(redo[rows], Axis::rows) > 0), [&, rows = rows, classes = classes] {
+    k.ifThen(meets(k, rows, pending), [&, rows = rows, classes = classes] {
       LogitPlace place{rows, classes, label[rows], {}};
       if (spec.terms.margin) place.rowNorm = rowNorm[rows];
       const Tile z = terms.logit(dot(x.rows(rows), w.rows(classes).transpose()), place);

@@ -41,6 +41,7 @@ public:
     if (p_.dBias) biasProduct(kernels);
     want(kernels.gatherRows,
          gatherRows({p_.element, p_.terms, p_.wantsGradients() && !p_.terms.logitsAreProducts()}));
+    want(kernels.pendingRows, pendingRows());
     want(kernels.checkAnchor, checkAnchor());
     want(kernels.combine, combine(combineSpec()));
     if (p_.reduction != Reduction::none) want(kernels.reduceLoss, reduceLoss(isMean()));

@@ -12,7 +12,7 @@ struct PartKernels {
 
 /// The loaded kernels of one problem and configuration; those it has no use for stay null.
 struct KernelSet {
-  KernelHandle compactRows, gatherRows, forward, checkAnchor, combine, reduceLoss;
+  KernelHandle compactRows, gatherRows, pendingRows, forward, checkAnchor, combine, reduceLoss;
   KernelHandle rankLabels, oneHotSum, dHidden;
   PartKernels dWeight, dBias;
 

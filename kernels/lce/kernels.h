@@ -41,10 +41,15 @@ struct GatherRowsSpec {
 };
 Kernel gatherRows(const GatherRowsSpec &spec);
 
-/// One block of E, its row sums and its logits' row maxima (and where those are); only where a row asks for
-/// it by `redo`. E is stored times the class rates if `sums` have Σ stored.
+/// From the first to the last row that asks for its exponentials by `redo`: pending = first, last + 1.
 ///
-/// (xc C×H, w V×H, label C, anchor C, redo C, [row_norm C,] logit terms, [class_weight V,]
+/// (redo C, out pending 2)
+Kernel pendingRows();
+
+/// One block of E, its row sums and its logits' row maxima (and where those are); only where some of its rows
+/// are pending. E is stored times the class rates if `sums` have Σ stored.
+///
+/// (xc C×H, w V×H, label C, anchor C, pending 2, [row_norm C,] logit terms, [class_weight V,]
 ///  out sums C×T, out tops C×T[, out best C×T][, out each of `sums` C×T][, out e C×V]), T blocks of columns
 struct ForwardSpec {
   ElementType element;

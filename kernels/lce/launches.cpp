@@ -115,7 +115,8 @@ Status Launches::gatherRows() {
   KernelArguments arguments = {t_.hidden, t_.weight, c_.row, c_.compactLabel};
   logitTerms_.bind(values_, arguments);
   append(arguments, {c_.xc, c_.target, c_.anchor, c_.redo, c_.rowNorm, c_.rate, c_.targetRate});
-  return launch(kernels_.gatherRows, arguments);
+  TW_RETURN_IF_ERROR(launch(kernels_.gatherRows, arguments));
+  return launch(kernels_.pendingRows, {c_.redo, c_.pending});
 }
 
 /// E and the losses. The second launch of the forward kernel is for rows whose anchor was wrong, if there are
@@ -124,12 +125,13 @@ Status Launches::exponentials() {
   TW_RETURN_IF_ERROR(gatherRows());
   TW_RETURN_IF_ERROR(forward());
   TW_RETURN_IF_ERROR(launch(kernels_.checkAnchor, {c_.sums, c_.tops, c_.anchor, c_.redo}));
+  TW_RETURN_IF_ERROR(launch(kernels_.pendingRows, {c_.redo, c_.pending}));
   TW_RETURN_IF_ERROR(forward());
   return combine();
 }
 
 Status Launches::forward() {
-  KernelArguments arguments = {c_.xc, t_.weight, c_.compactLabel, c_.anchor, c_.redo};
+  KernelArguments arguments = {c_.xc, t_.weight, c_.compactLabel, c_.anchor, c_.pending};
   append(arguments, {c_.rowNorm});
   logitTerms_.bind(values_, arguments);
   if (p_.terms.labelSmoothing) append(arguments, {t_.classWeight});

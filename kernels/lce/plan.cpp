@@ -23,10 +23,15 @@ int64_t chunkBytes(const DeviceInfo &device) {
   return device.sharedBytes > 0 ? std::max(16 * kChunkBytes, device.memoryBytes / kMemoryShare) : kChunkBytes;
 }
 
+// Small chunks are whole blocks of a CPU, large ones whole tiles of a GPU; a CPU's blocks divide them well
+// enough.
+constexpr int64_t kTileRows = 128, kLargeChunk = 12 * kTileRows;
+static_assert(kLargeChunk % kMaxRows == 0);
+
 int64_t chunkBucket(int64_t rows) {
   for (int64_t bucket : {8, 16, 32, 64, 128})
     if (rows <= bucket) return bucket;
-  return roundUp(rows, kMaxRows);
+  return roundUp(rows, rows <= kLargeChunk ? kMaxRows : kTileRows);
 }
 
 int64_t balanced(int64_t rows, int64_t chunk) {
@@ -36,6 +41,7 @@ int64_t balanced(int64_t rows, int64_t chunk) {
 namespace {
 
 int64_t nextSmaller(int64_t chunk) {
+  if (chunk > kLargeChunk) return chunk - kTileRows;
   if (chunk > kMaxRows) return chunk - kMaxRows;
   return chunk == kMaxRows ? 128 : chunk / 2;
 }
@@ -196,6 +202,20 @@ PerRowSum<bool> Problem::rowSums() const {
   return wanted;
 }
 
+namespace {
+
+/// A single chunk needs no buffer to add gradients up in: it may take hardly more memory than several do,
+/// whose configuration takes `bytes`.
+std::optional<Config> inOneChunk(const Problem &problem, const Config &several, int64_t bytes,
+                                 int64_t workspaceLimit, const DeviceInfo &device) {
+  const Config config = configFor(problem, several.variant, chunkBucket(problem.rows), device);
+  const int64_t needed = layOut(problem, config, nullptr).bytes;
+  const bool fits = workspaceLimit == 0 || needed <= workspaceLimit;
+  return fits && needed <= bytes + bytes / 8 ? std::optional(config) : std::nullopt;
+}
+
+} // namespace
+
 StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspaceLimit,
                       const DeviceInfo &device) {
   if (!problem.wantsGradients())
@@ -208,7 +228,8 @@ StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspace
        chunk = nextSmaller(chunk)) {
     const Config config = configFor(problem, variant, balanced(problem.rows, chunk), device);
     const int64_t bytes = layOut(problem, config, nullptr).bytes;
-    if (workspaceLimit == 0 || bytes <= workspaceLimit) return config;
+    if (workspaceLimit == 0 || bytes <= workspaceLimit)
+      return inOneChunk(problem, config, bytes, workspaceLimit, device).value_or(config);
     smallest = std::min(smallest, bytes);
     if (variant == Variant::whole) break;
   }
@@ -281,11 +302,15 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
   w.target = carver.vector(f32, c);
   w.anchor = carver.vector(f32, c);
   w.redo = carver.vector(i32, c);
-  w.sums = carver.matrix(f32, c, tiles, sumStride);
-  w.tops = carver.matrix(f32, c, tiles, sumStride);
+  w.pending = carver.vector(i32, 2);
+  Carver sums = carver; // u is made once they are used up, in their place
+  w.sums = sums.matrix(f32, c, tiles, sumStride);
+  w.tops = sums.matrix(f32, c, tiles, sumStride);
   const PerRowSum<bool> rowSums = problem.rowSums();
   for (int s = 0; s < kRowSums; ++s)
-    if (rowSums[s]) w.rowSums[s] = carver.matrix(f32, c, tiles, sumStride);
+    if (rowSums[s]) w.rowSums[s] = sums.matrix(f32, c, tiles, sumStride);
+  if (problem.dWeight) w.u = carver.matrix(f32, c, h, h);
+  carver.skipTo(sums.bytes());
   if (problem.wantsGradients()) {
     w.e = carver.matrix(problem.exponentials(), c, v, paddedStride(v, problem.exponentials()));
     w.scale = carver.vector(f32, c);
@@ -296,7 +321,6 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
     w.order = carver.vector(i32, c);
     w.run = carver.vector(i32, c);
     w.slot = carver.vector(i32, v);
-    w.u = carver.matrix(f32, c, h, h);
     // Normalised gradients are made of whole rows, in fp32.
     const bool holds = problem.terms.margin ? *problem.dWeight == f32 && !problem.accumulate
                                             : *problem.dWeight == f32 || config.chunks(problem) == 1;

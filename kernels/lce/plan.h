@@ -121,6 +121,7 @@ struct Workspace {
   TensorRef rowLoss, lse;         ///< N, unless the caller's own are used
   TensorRef xc, xs, u;            ///< C×H
   TensorRef target, anchor, redo; ///< C
+  TensorRef pending;              ///< 2
   TensorRef sums, tops;           ///< C×T
   PerRowSum<TensorRef> rowSums;   ///< C×T
   TensorRef e;                    ///< C×V

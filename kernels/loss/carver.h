@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "runtime/device.h"
@@ -21,6 +22,8 @@ public:
     return result;
   }
   int64_t bytes() const { return used_; }
+  /// Leaves out what lies before this many bytes.
+  void skipTo(int64_t bytes) { used_ = std::max(used_, bytes); }
 
 private:
   void *take(int64_t bytes) {

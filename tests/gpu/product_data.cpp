@@ -96,7 +96,7 @@ StatusOr<ProductData::Item> ProductData::make(const std::string &name) const {
   if (name == "dw32") return makeMatrix(f32, V, H, nullptr);
   if (name == "label") return makeVector(i32, N, [V = V](int64_t i) { return i * 7919 % V; });
   if (name == "anchor") return makeVector(f32, N, [=](int64_t i) { return anchor + i % 8 / 16.0; });
-  if (name == "redo") return makeVector(i32, N, [](int64_t) { return 1; });
+  if (name == "pending") return makeVector(i32, 2, [N = N](int64_t i) { return i * N; });
   if (name == "row") return makeVector(i32, N, [](int64_t i) { return i; });
   if (name == "scale") return makeVector(f32, N, [](int64_t i) { return 0.5 + i % 16 / 16.0; });
   if (name == "one_hot") return makeVector(f32, N, [](int64_t i) { return i % 32 / 16.0 - 1; });

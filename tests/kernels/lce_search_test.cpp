@@ -2,6 +2,8 @@
 
 #include "kernels/lce/search.h"
 
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -108,6 +110,81 @@ TEST(LceSearch, BlocksOfAGpuFitItsRegisters) {
   configuration.set("forward_columns", int64_t(256));
   ASSERT_NE(model.exclusion(configuration), nullptr);
   EXPECT_THAT(*model.exclusion(configuration), HasSubstr("registers"));
+}
+
+class HopperSearch : public ::testing::Test {
+protected:
+  HopperSearch() {
+    device.fingerprint = "H200";
+    device.memoryBytes = int64_t(150754820096);
+    device.units = 132;
+    device.sharedBytes = 232448;
+    device.cacheBytes = 0;
+    device.warpgroups = true;
+    p = problem(16384, 4096, 128256);
+    p.element = ElementType::bf16;
+    p.dHidden = p.dWeight = ElementType::bf16;
+    p.aligned = true;
+    heuristic = *plan(p, Variant::automatic, 0, device);
+  }
+
+  /// Why a forward product would not be tried; empty when it would.
+  std::string exclusion(int64_t rows, int64_t columns, const char *roles, int64_t stages) const {
+    Configuration configuration = configurationOf(heuristic, p);
+    configuration.set("forward_rows", rows);
+    configuration.set("forward_columns", columns);
+    configuration.set("forward_roles", roles);
+    configuration.set("forward_stages", stages);
+    EXPECT_TRUE(configOf(configuration, p).ok()) << configuration.str();
+    const CostModel model = costModel(p, heuristic, device);
+    const std::string *reason = model.exclusion(configuration);
+    return reason ? *reason : "";
+  }
+
+  DeviceInfo device;
+  Problem p;
+  Config heuristic;
+};
+
+TEST_F(HopperSearch, TriesWhatWasFoundToBeFast) {
+  const SearchSpace space = searchSpace(p, heuristic, device);
+  const CostModel model = costModel(p, heuristic, device);
+  for (const ProductStep &step : productSteps(p)) {
+    std::set<std::string> tried;
+    const Configuration first = configurationOf(heuristic, p);
+    for (const Configuration &c : model.select(space.combinations(first, step.parameters)).kept)
+      tried.insert((*configOf(c, p))[step.kind].str());
+    EXPECT_TRUE(tried.count("128x256/0 cooperative, 4 stages, raster 8")) << step.name;
+    EXPECT_TRUE(tried.count("128x192/0 pingPong, 4 stages, raster 8")) << step.name;
+    EXPECT_TRUE(tried.count("256x128/0 cooperative, 4 stages, raster 16")) << step.name;
+    EXPECT_LE(tried.size(), 60u) << step.name;
+  }
+}
+
+TEST_F(HopperSearch, PrunesWhatCannotBeFast) {
+  EXPECT_EQ(exclusion(128, 256, "cooperative", 4), "");
+  EXPECT_EQ(exclusion(128, 128, "pingPong", 5), "");
+  EXPECT_THAT(exclusion(256, 256, "cooperative", 3), HasSubstr("all of a multiprocessor's registers"));
+  EXPECT_THAT(exclusion(128, 256, "pingPong", 4), HasSubstr("warpgroup's own tile"));
+  EXPECT_THAT(exclusion(128, 128, "cooperative", 4), HasSubstr("wait for operands"));
+  EXPECT_THAT(exclusion(128, 256, "cooperative", 5), HasSubstr("exceed a program's shared memory"));
+  EXPECT_THAT(exclusion(128, 256, "cooperative", 3), HasSubstr("one more stage"));
+}
+
+TEST_F(HopperSearch, MatricesThatAreNotAlignedHaveNoRoles) {
+  const Configuration aligned = configurationOf(heuristic, p);
+  Problem odd = p;
+  odd.aligned = false;
+  EXPECT_NE(tuningKey(odd, device).str(), tuningKey(p, device).str());
+  const auto config = configOf(aligned, odd);
+  ASSERT_FALSE(config.ok());
+  EXPECT_THAT(config.status().message(), HasSubstr("aligned operands of 16 bits"));
+  const Config portable = *plan(odd, Variant::automatic, 0, device);
+  EXPECT_FALSE(configurationOf(portable, odd).has("forward_roles"));
+  EXPECT_EQ(searchSpace(odd, portable, device)
+                .combinations(configurationOf(portable, odd), {"forward_roles"})
+                .size(),
+            1u);
 }
 
 TEST(LceSearch, KeysHoldWhatChangesTheTime) {

@@ -88,6 +88,67 @@ TEST(Plan, KeepsManyThreadsBusy) {
   EXPECT_GE(blocks(config.chunkRows, p.hidden, config.dHidden.block), 48);
 }
 
+// What follows is of an H200, where large problems of bf16 are to run well without having been tuned.
+DeviceInfo h200() {
+  DeviceInfo info = machine(132);
+  info.memoryBytes = int64_t(150754820096);
+  info.sharedBytes = 232448;
+  info.warpgroups = true;
+  return info;
+}
+
+Problem hopperProblem(int64_t rows, int64_t hidden, int64_t classes) {
+  Problem p = problem(rows, hidden, classes, ElementType::bf16);
+  p.aligned = true;
+  return p;
+}
+
+TEST(PlanForHopper, ProductsTakeWarpsWithRoles) {
+  const Config config = *plan(hopperProblem(16384, 4096, 128256), Variant::automatic, 0, h200());
+  EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 4 stages, raster 8");
+  EXPECT_EQ(config.dHidden.str(), "128x256/0 cooperative, 4 stages, raster 8");
+  EXPECT_EQ(config.dWeight.str(), config.dHidden.str());
+  for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
+    EXPECT_LE(sharedBytesOf(config[kind]), h200().sharedBytes);
+}
+
+TEST(PlanForHopper, ChunksAreWholeTilesOfEqualSize) {
+  const Problem p = hopperProblem(16384, 4096, 128256);
+  const int64_t limit = 4.2 * (int64_t(1) << 30);
+  const Config config = *plan(p, Variant::automatic, limit, h200());
+  EXPECT_EQ(config.chunkRows, 8192);
+  EXPECT_LE(layOut(p, config, nullptr).bytes, limit);
+  EXPECT_EQ(plan(p, Variant::automatic, limit * 3 / 4, h200())->chunkRows % 128, 0);
+}
+
+// Several chunks of a bf16 gradient add up in a buffer of fp32, which may be larger than what they save of E.
+TEST(PlanForHopper, OneChunkWhereItTakesNoMoreMemory) {
+  for (const Problem &p : {hopperProblem(4096, 4096, 128256), hopperProblem(8192, 2304, 256000),
+                           hopperProblem(16384, 4096, 128256)})
+    EXPECT_EQ(plan(p, Variant::automatic, 0, h200())->chunks(p), 1) << p.str();
+  const Problem larger = hopperProblem(65536, 4096, 128256);
+  EXPECT_EQ(plan(larger, Variant::automatic, 0, h200())->chunks(larger), 8);
+}
+
+TEST(PlanForHopper, OtherProblemsTakePortableCode) {
+  Problem odd = hopperProblem(4096, 4095, 128256);
+  odd.aligned = false;
+  const Problem f32 = problem(4096, 4096, 128256);
+  for (const Problem &p : {odd, f32}) {
+    const Config config = *plan(p, Variant::automatic, 0, h200());
+    for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight}) {
+      EXPECT_FALSE(hasRoles(config[kind])) << p.str();
+      EXPECT_EQ(config[kind].block.str(), "128x128");
+    }
+  }
+  // f16 has not the range for E, which is kept in fp32.
+  Problem f16 = hopperProblem(4096, 4096, 128256);
+  f16.element = ElementType::f16;
+  const Config config = *plan(f16, Variant::automatic, 0, h200());
+  EXPECT_TRUE(hasRoles(config.forward));
+  EXPECT_FALSE(hasRoles(config.dHidden) || hasRoles(config.dWeight));
+}
+
 TEST(Workspace, TensorsDoNotOverlap) {
   const Problem p = problem(1000, 24, 1000, ElementType::bf16);
   const Config config = planned(p, 400000);
@@ -95,16 +156,20 @@ TEST(Workspace, TensorsDoNotOverlap) {
   std::vector<char> memory(layOut(p, config, nullptr).bytes + 256);
   char *base = memory.data() + (256 - reinterpret_cast<uintptr_t>(memory.data()) % 256);
   const Workspace w = layOut(p, config, base);
-  const char *end = base;
-  for (const TensorRef &t :
-       {w.rowNumbers, w.summary, w.rowLoss, w.lse,    w.xc, w.target, w.anchor, w.redo, w.sums, w.tops,
-        w.rowSums[0], w.e,       w.scale,   w.oneHot, w.xs, w.order,  w.run,    w.slot, w.u,    w.partial}) {
-    const char *begin = static_cast<const char *>(t.data);
-    EXPECT_GE(begin, end);
-    EXPECT_EQ((begin - base) % 256, 0);
-    end = begin + (t.rank == 1 ? t.sizes[0] : t.sizes[0] * t.rowStride) * elementBytes(t.element);
-  }
-  EXPECT_LE(end, base + w.bytes);
+  const auto checkOrder = [&](std::initializer_list<TensorRef> tensors) {
+    const char *end = base;
+    for (const TensorRef &t : tensors) {
+      const char *begin = static_cast<const char *>(t.data);
+      EXPECT_GE(begin, end);
+      EXPECT_EQ((begin - base) % 256, 0);
+      end = begin + (t.rank == 1 ? t.sizes[0] : t.sizes[0] * t.rowStride) * elementBytes(t.element);
+    }
+    EXPECT_LE(end, base + w.bytes);
+  };
+  checkOrder({w.rowNumbers, w.summary, w.rowLoss, w.lse,  w.xc,         w.target, w.anchor,
+              w.redo,       w.pending, w.sums,    w.tops, w.rowSums[0], w.e,      w.scale,
+              w.oneHot,     w.xs,      w.order,   w.run,  w.slot,       w.partial});
+  checkOrder({w.pending, w.u, w.e}); // u comes when the sums are used up
 }
 
 } // namespace

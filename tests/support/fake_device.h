@@ -11,15 +11,19 @@
 
 namespace tilewright::test {
 
-/// A device in host memory that counts what it is asked for and runs nothing. It refuses artifacts whose
-/// binary begins with "refuse".
+/// A device in host memory that counts what it is asked for and runs nothing: memory stays as it was
+/// allocated, all bytes 0. It refuses artifacts whose binary begins with "refuse".
 class FakeDevice final : public Device {
 public:
+  FakeDevice() = default;
+  /// Code that is compiled for it is another device's.
+  FakeDevice(DeviceInfo info, Target target) : info_(std::move(info)), target_(std::move(target)) {}
+
   const DeviceInfo &info() const override { return info_; }
   const Target &target() const override { return target_; }
 
   StatusOr<Buffer> allocate(std::size_t bytes, Stream = nullptr) override {
-    std::shared_ptr<void> memory(std::malloc(bytes + 1), std::free);
+    std::shared_ptr<void> memory(std::calloc(bytes + 1, 1), std::free);
     return Buffer(memory.get(), bytes, memory);
   }
   Status copyToDevice(void *destination, const void *source, std::size_t bytes, Stream) override {
@@ -38,6 +42,7 @@ public:
   }
   StatusOr<std::unique_ptr<LoadedKernel>> load(const Artifact &artifact) override {
     ++loads;
+    if (onLoad) onLoad(artifact);
     if (artifact.binary.rfind("refuse", 0) == 0) return runtimeError("the fake device refuses this binary");
     return std::make_unique<LoadedKernel>(artifact);
   }
@@ -58,6 +63,7 @@ public:
     return 0;
   }
 
+  std::function<void(const Artifact &)> onLoad; ///< from any thread
   std::atomic<int> loads{0};
   std::atomic<int> launches{0};
   std::atomic<double> clock{0}; ///< milliseconds; stands still but for what a test's work adds

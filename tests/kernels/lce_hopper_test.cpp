@@ -1,0 +1,117 @@
+// What becomes of linear cross entropy on a GPU with wgmma and TMA, as far as one can see without: a fake one
+// that compiles and launches as one does, and computes nothing.
+
+#include <map>
+#include <mutex>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/fake_device.h"
+#include "tests/support/loss_features.h"
+#include "tests/support/loss_run.h"
+#include "tests/support/ptx_assembler.h"
+
+namespace tilewright {
+namespace {
+
+using test::LossCall;
+using test::LossCase;
+using ::testing::HasSubstr;
+
+DeviceInfo h200() {
+  DeviceInfo info;
+  info.name = info.fingerprint = "a fake H200";
+  info.memoryBytes = int64_t(150) << 30;
+  info.units = 132;
+  info.sharedBytes = 227 << 10;
+  info.warpgroups = true;
+  return info;
+}
+
+class HopperCall : public ::testing::Test {
+protected:
+  /// Compiles and launches a call; `kernels` are then what was loaded, by name.
+  LossReport run(const LossCase &data, const LossCall &call) {
+    auto device = std::make_unique<test::FakeDevice>(h200(), *parseTarget("sm_90a"));
+    std::mutex mutex;
+    device->onLoad = [&](const Artifact &artifact) {
+      std::lock_guard<std::mutex> lock(mutex);
+      kernels.emplace(artifact.kernel, artifact);
+    };
+    Environment environment;
+    environment.autotune = AutotuneMode::off;
+    Runtime runtime(std::move(device), environment);
+    const test::LossResult result = runLinearCrossEntropy(runtime, data, call);
+    EXPECT_TRUE(result.status.ok()) << result.status.message();
+    return result.report;
+  }
+
+  std::multimap<std::string, Artifact> kernels;
+};
+
+bool isProduct(const std::string &kernel) {
+  return kernel == "lce_forward" || kernel == "lce_complete_again" || kernel == "lce_dx" ||
+         kernel == "lce_dw";
+}
+
+LossCase smallCase(int64_t hidden, ElementType element = ElementType::bf16) {
+  return makeCase(test::DataKind::random, 300, hidden, 1000, element);
+}
+
+TEST_F(HopperCall, CopiesOperandsByTma) {
+  LossCall call;
+  call.workspaceLimit = 1 << 20; // three chunks: every kind of dW
+  const LossReport report = run(makeCase(test::DataKind::random, 1000, 64, 1000, ElementType::bf16), call);
+  EXPECT_THAT(report.configuration, HasSubstr("forward 128x192/0 pingPong"));
+  EXPECT_EQ(kernels.count("lce_dw"), 3u);
+  for (const auto &[name, artifact] : kernels) {
+    EXPECT_EQ(artifact.tensorMaps.size(), isProduct(name) ? 2u : 0u) << name;
+    EXPECT_EQ(artifact.persistent, isProduct(name)) << name;
+  }
+}
+
+TEST_F(HopperCall, RowsOfOddLengthTakePortableCode) {
+  const LossReport report = run(smallCase(60), {});
+  EXPECT_THAT(report.configuration, HasSubstr("portable code"));
+  for (const auto &[name, artifact] : kernels)
+    EXPECT_TRUE(artifact.tensorMaps.empty()) << name;
+}
+
+TEST_F(HopperCall, RowsFarApartTakePortableCode) {
+  LossCall call;
+  call.gap = 3;
+  EXPECT_THAT(run(smallCase(64), call).configuration, HasSubstr("portable code"));
+  for (const auto &[name, artifact] : kernels)
+    EXPECT_TRUE(artifact.tensorMaps.empty()) << name;
+}
+
+class HopperFeature : public HopperCall, public ::testing::WithParamInterface<test::LossFeature> {};
+
+TEST_P(HopperFeature, Assembles) {
+  LossCase data = smallCase(64);
+  LossCall call;
+  GetParam().apply(data, call);
+  run(data, call);
+  const std::string assembler = test::findPtxAssembler();
+  if (assembler.empty()) GTEST_SKIP() << "no ptxas on PATH or below CUDA_HOME";
+  for (const auto &[name, artifact] : kernels) {
+    if (!isProduct(name)) continue;
+    EXPECT_EQ(test::faultsOfAssembled(assembler, artifact.assembly, "sm_90a", /*maySpill=*/true), "") << name;
+  }
+}
+
+/// Those whose epilogues have the most to do.
+std::vector<test::LossFeature> heavyFeatures() {
+  std::vector<test::LossFeature> heavy;
+  for (const test::LossFeature &feature : test::lossFeatures())
+    for (const char *name : {"lmcl", "softcap", "observed", "accumulate"})
+      if (feature.name == name) heavy.push_back(feature);
+  return heavy;
+}
+
+INSTANTIATE_TEST_SUITE_P(EachOption, HopperFeature, ::testing::ValuesIn(heavyFeatures()),
+                         [](const auto &info) { return info.param.name; });
+
+} // namespace
+} // namespace tilewright
