@@ -10,23 +10,31 @@ namespace tilewright {
 
 class Runtime;
 
-struct CrossEntropyOptions {
-  Reduction reduction = Reduction::mean;
-  int64_t ignoreIndex = kDefaultIgnoreIndex;
-};
+using CrossEntropyOptions = LossOptions;
 
 /// The tensors of one call, in the device's memory. An output whose `data` is null is not computed.
 struct CrossEntropyTensors {
-  TensorRef logits;     ///< Z, N×V, f32, bf16 or f16
+  TensorRef logits;     ///< t in `LossOptions`, N×V, f32, bf16 or f16
   TensorRef label;      ///< N, i32 or i64: 0 … V-1, or the ignore index
   TensorRef gradOutput; ///< f32; 1 value, or N with Reduction::none. Null: 1
 
   TensorRef loss;    ///< f32; 1 value, or N with Reduction::none (0 for an ignored row)
   TensorRef lse;     ///< f32, N; 0 for an ignored row
-  TensorRef dLogits; ///< N×V, f32 or Z's type; may be the logits themselves, which it then replaces
+  TensorRef dLogits; ///< N×V, f32 or the logits' type; may be the logits themselves, which it then replaces
+
+  TensorRef classWeight = {}; ///< V, f32, none negative. Null: 1
+  TensorRef gradLse = {};     ///< N, f32: further gradients that arrive, for lse and entropy. Null: 0
+  TensorRef gradEntropy = {};
+
+  TensorRef entropy = {};   ///< f32, N: −Σ_j p log p; 0 for an ignored row
+  TensorRef argmax = {};    ///< i32, N: the first class with the largest logit; -1 for an ignored row
+  TensorRef correct = {};   ///< i32, N: 1 where argmax is the label, else 0
+  TensorRef monitored = {}; ///< f32, kMonitoredQuantities
 };
 
-/// The cross entropy of logits in memory, and its gradient. Errors as `linearCrossEntropy`.
+/// The cross entropy of logits in memory, and its gradient. Rows are read once for the loss, and once more
+/// for any of gradient, entropy, argmax, correct and monitored quantities; gradEntropy costs one more
+/// reading. Errors as `linearCrossEntropy`.
 StatusOr<LossReport> crossEntropy(Runtime &runtime, const CrossEntropyTensors &tensors,
                                   const CrossEntropyOptions &options, Stream stream = nullptr);
 

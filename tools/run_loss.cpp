@@ -57,22 +57,6 @@ Status addCommon(Device &device, const RunInputs &inputs, const CommonTensors &c
   return {};
 }
 
-/// What cross entropy over logits in memory has no kernels for.
-Status checkOverLogits(const RunInputs &inputs) {
-  const std::pair<bool, const char *> missing[] = {
-      {inputs.labelSmoothing != 0, "--label-smoothing"},
-      {inputs.zLoss != 0, "--z-loss"},
-      {inputs.logitScale != 1, "--logit-scale"},
-      {inputs.softcap.has_value(), "--softcap"},
-      {inputs.objective != Objective::logProb, "--objective prob"},
-      {!inputs.classWeight.empty(), "--class-weight"},
-      {inputs.metrics, "--metrics"},
-  };
-  for (const auto &[wanted, option] : missing)
-    if (wanted) return notInThisVersion(std::string(option) + " with --logits", "--hidden and --weight");
-  return {};
-}
-
 } // namespace
 
 StatusOr<RunResults> runLinear(Runtime &runtime, const RunInputs &inputs) {
@@ -114,7 +98,6 @@ StatusOr<RunResults> runLinear(Runtime &runtime, const RunInputs &inputs) {
 }
 
 StatusOr<RunResults> runOverLogits(Runtime &runtime, const RunInputs &inputs) {
-  TW_RETURN_IF_ERROR(checkOverLogits(inputs));
   Device &device = runtime.device();
   TW_ASSIGN_OR_RETURN(const OwnedTensor logits, uploadFile(device, *inputs.logits, inputs.element));
   TW_ASSIGN_OR_RETURN(CommonTensors common, commonTensors(device, inputs));
@@ -124,11 +107,13 @@ StatusOr<RunResults> runOverLogits(Runtime &runtime, const RunInputs &inputs) {
   } else if (inputs.variant != Variant::lossOnly) {
     TW_ASSIGN_OR_RETURN(dLogits, allocateTensor(device, ElementType::f32, {inputs.rows, inputs.classes}));
   }
+  CrossEntropyTensors t = {logits.ref,      common.label.ref, common.gradOutput.ref,
+                           common.loss.ref, common.lse.ref,   dLogits.ref};
+  t.classWeight = common.classWeight.ref, t.entropy = common.entropy.ref, t.argmax = common.argmax.ref;
+  t.correct = common.correct.ref, t.monitored = common.monitored.ref;
+
   RunResults run;
-  TW_ASSIGN_OR_RETURN(run.report, crossEntropy(runtime,
-                                               {logits.ref, common.label.ref, common.gradOutput.ref,
-                                                common.loss.ref, common.lse.ref, dLogits.ref},
-                                               {inputs.reduction, inputs.ignoreIndex}));
+  TW_ASSIGN_OR_RETURN(run.report, crossEntropy(runtime, t, inputs));
   if (inputs.workspaceLimit > 0 && run.report.workspaceBytes > inputs.workspaceLimit)
     return userError(fmt::format("expected --workspace-limit of at least {} bytes for these logits, found {}",
                                  run.report.workspaceBytes, inputs.workspaceLimit));

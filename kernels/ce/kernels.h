@@ -5,13 +5,15 @@
 #include "compiler/dsl/builder.h"
 #include "compiler/element_type.h"
 #include "kernels/loss/kernels.h"
+#include "kernels/loss/terms/terms.h"
 
 namespace tilewright::ce {
 
 /// Loss, lse and gradient of one row of logits. Rows are numbered by `row`, the valid ones first, then -1.
 ///
-/// (logits N×V, row N, label N, out row_loss N, out lse N[, summary 1[, grad_output 1 or N], out dlogits
-/// N×V])
+/// (logits N×V, row N, label N, logit terms, row terms[, class_weight V], out row_loss N, out lse N
+///  [, out entropy N][, out argmax N, out correct N][, out top N, out norm N]
+///  [, summary 1[, grad_output 1 or N], out dlogits N×V])
 struct RowSpec {
   struct Gradient {
     ElementType output; ///< of dlogits
@@ -19,6 +21,8 @@ struct RowSpec {
   };
   ElementType element; ///< of logits
   std::optional<Gradient> gradient;
+  LossTerms terms = {}; ///< neither bias nor margin
+  RowOutputs outputs = {};
 };
 Kernel row(const RowSpec &spec);
 

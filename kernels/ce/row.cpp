@@ -4,43 +4,122 @@
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::ce {
+namespace {
 
-// The target is kept apart from the other classes' sum s of exp(z - top), so that a loss near 0 and its
-// gradient keep their digits: with m the row's largest logit,
-//     1 + rest = Σ_j exp(z_j - m),    loss = log1p(rest) - (z_y - m),    1 - p_y = s exp(top - m) / (1 +
-//     rest).
-Kernel row(const RowSpec &spec) {
-  std::string specialisation = elementName(spec.element);
+std::string str(const RowSpec &spec) {
+  std::string text = elementName(spec.element);
   if (spec.gradient)
-    specialisation +=
-        std::string(",dz=") + elementName(spec.gradient->output) + "," + spec.gradient->upstream.str();
-  return defineKernel("ce_row", specialisation, [spec](KernelBuilder &k) {
-    const View logits = k.input("logits", spec.element, 2);
-    const View row = k.input("row", ElementType::i32, 1), label = k.input("label", ElementType::i32, 1);
-    const View rowLoss = k.output("row_loss", ElementType::f32, 1),
-               lse = k.output("lse", ElementType::f32, 1);
-    const UpstreamParameters upstream =
-        spec.gradient ? declareUpstream(k, spec.gradient->upstream) : UpstreamParameters();
-    const View gradient = spec.gradient ? k.output("dlogits", spec.gradient->output, 2) : View();
+    text += std::string(",dz=") + elementName(spec.gradient->output) + "," + spec.gradient->upstream.str();
+  return text + spec.terms.logitStr() + spec.terms.rowStr() + spec.outputs.str();
+}
 
-    const Range one = k.blockRows(row.dim(0), 1), classes = k.whole(logits.dim(1));
-    const Tile from = row[one], y = label[one];
+/// The parameters, in their order.
+struct Parameters {
+  View logits, row, label, classWeights;
+  View rowLoss, lse, entropy, argmax, correct, top, norm;
+  UpstreamParameters upstream;
+  View gradient;
 
-    k.ifThen(k.toCondition(from >= 0), [&] {
-      const Tile z = logits.gather(from, classes);
-      const Tile isOther = classes.positions() != y;
-      const Tile others = select(isOther, z, std::numeric_limits<float>::lowest());
-      const Tile top = max(others, Axis::columns), s = sum(exp(others - top), Axis::columns);
-      const Tile target = gather(z, y);
+  Parameters(KernelBuilder &k, const RowSpec &spec, const LogitTerms &logitTerms, const RowTerms &rowTerms) {
+    const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
+    logits = k.input("logits", spec.element, 2);
+    row = k.input("row", i32, 1), label = k.input("label", i32, 1);
+    logitTerms.declare(k);
+    rowTerms.declare(k);
+    if (spec.terms.labelSmoothing && spec.terms.classWeight) classWeights = k.input("class_weights", f32, 1);
+    rowLoss = k.output("row_loss", f32, 1), lse = k.output("lse", f32, 1);
+    if (spec.outputs.entropy) entropy = k.output("entropy", f32, 1);
+    if (spec.outputs.best) argmax = k.output("argmax", i32, 1), correct = k.output("correct", i32, 1);
+    if (spec.outputs.monitored) top = k.output("top", f32, 1), norm = k.output("norm", f32, 1);
+    if (!spec.gradient) return;
+    upstream = declareUpstream(k, spec.gradient->upstream);
+    gradient = k.output("dlogits", spec.gradient->output, 2);
+  }
+};
 
-      const Tile m = max(top, target), mass = s * exp(top - m);
-      const Tile rest = expm1(target - m) + mass;
-      k.scatter(rowLoss, from, log1p(rest) - (target - m));
-      k.scatter(lse, from, log1p(rest) + m);
-      if (!spec.gradient) return;
+/// One row's logits, whose anchor is the largest of them. The target is kept apart from the other classes'
+/// exponentials, so that a loss near 0 and its gradient keep their digits.
+struct Row {
+  Range classes;
+  LogitPlace place;
+  Tile z, isOther, classWeights; ///< of all classes
+  Tile above, e;                 ///< z - a and its exponential
+  RowFacts facts;
 
-      const Tile scale = rowGradient(k, spec.gradient->upstream, upstream, from) / (rest + 1.0);
-      k.scatter(gradient, from, classes, select(isOther, scale * exp(z - m), -(scale * mass)));
+  Row(KernelBuilder &k, const RowSpec &spec, const Parameters &p, const LogitTerms &terms, const Range &one)
+      : classes(k.whole(p.logits.dim(1))), place{one, classes, p.label[one], {}} {
+    facts.k = &k;
+    facts.number = p.row[one], facts.label = place.label;
+    z = terms.logit(p.logits.gather(facts.number, classes), place);
+    isOther = classes.positions() != facts.label;
+    if (p.classWeights.valid()) classWeights = p.classWeights[classes];
+
+    const Tile others = select(isOther, z, std::numeric_limits<float>::lowest());
+    const Tile top = max(others, Axis::columns), mass = sum(exp(others - top), Axis::columns);
+    const Tile target = gather(z, facts.label);
+    facts.anchor = max(top, target);
+    facts.distance = target - facts.anchor;
+    above = z - facts.anchor, e = exp(above);
+    addSums(spec);
+    addProbabilities(facts, mass * exp(top - facts.anchor));
+    if (spec.gradient) facts.g = rowGradient(k, spec.gradient->upstream, p.upstream, facts.number);
+  }
+
+private:
+  void addSums(const RowSpec &spec) {
+    const auto sumOf = [&](RowSum s, const Tile &x) {
+      facts.sums[static_cast<int>(s)] = sum(x, Axis::columns);
+    };
+    if (spec.outputs.entropy || (spec.gradient && spec.terms.gradEntropy))
+      sumOf(RowSum::moments, select(isOther, select(e > 0, e * above, 0), 0)); // where E is 0, z may be -∞
+    if (spec.terms.labelSmoothing) sumOf(RowSum::weighedLogits, times(classWeights, z));
+    if (spec.outputs.monitored) sumOf(RowSum::squares, z * z);
+  }
+};
+
+void storeOutputs(KernelBuilder &k, const RowSpec &spec, const Parameters &p, const Row &row) {
+  const RowFacts &facts = row.facts;
+  if (spec.outputs.entropy) k.scatter(p.entropy, facts.number, facts.entropy);
+  if (!spec.outputs.best) return;
+  // Not the anchor: the target's logit, made by itself, may differ from the row's in its last bit.
+  const Tile top = max(row.z, Axis::columns);
+  const Tile argmax =
+      min(select(row.z == top, row.classes.positions(), std::numeric_limits<int32_t>::max()), Axis::columns);
+  k.scatter(p.argmax, facts.number, argmax);
+  k.scatter(p.correct, facts.number, select(argmax == facts.label, integer(k, 1), 0));
+  if (!spec.outputs.monitored) return;
+  k.scatter(p.top, facts.number, top);
+  k.scatter(p.norm, facts.number, sqrt(facts.sums[static_cast<int>(RowSum::squares)]));
+}
+
+void storeGradient(KernelBuilder &k, const Parameters &p, const LogitTerms &terms, const Row &row,
+                   const RowTotals &totals) {
+  const RowFacts &facts = row.facts;
+  const Tile rate = terms.rowRate(row.place);
+  Tile weight = times(factorOfP(totals) * facts.v, rate);
+  if (totals.moment.valid())
+    weight = weight + times(totals.moment * facts.v, rate) * select(row.e > 0, row.above, 0);
+  Tile gradient = select(row.isOther, weight * row.e, times(targetGradient(facts, totals), rate));
+  if (totals.uniform.valid()) gradient = gradient - times(times(totals.uniform, rate), row.classWeights);
+  k.scatter(p.gradient, facts.number, row.classes, times(gradient, terms.classRate(row.z, row.place)));
+}
+
+} // namespace
+
+Kernel row(const RowSpec &spec) {
+  return defineKernel("ce_row", str(spec), [spec](KernelBuilder &k) {
+    const LogitTerms logitTerms(spec.terms);
+    const RowTerms rowTerms(spec.terms, spec.gradient.has_value());
+    const Parameters p(k, spec, logitTerms, rowTerms);
+
+    const Range one = k.blockRows(p.row.dim(0), 1);
+    k.ifThen(k.toCondition(p.row[one] >= 0), [&] {
+      Row row(k, spec, p, logitTerms, one);
+      const RowTotals totals = rowTerms.totals(row.facts);
+      k.scatter(p.rowLoss, row.facts.number, totals.loss);
+      k.scatter(p.lse, row.facts.number, row.facts.lse);
+      storeOutputs(k, spec, p, row);
+      if (spec.gradient) storeGradient(k, p, logitTerms, row, totals);
     });
   });
 }

@@ -5,10 +5,6 @@
 
 namespace tilewright::lce {
 
-std::string RowOutputs::str() const {
-  return std::string(entropy ? ",entropy" : "") + (best ? ",best" : "") + (monitored ? ",monitored" : "");
-}
-
 namespace {
 
 std::string str(const CombineSpec &spec) {
@@ -82,16 +78,7 @@ RowFacts factsOf(KernelBuilder &k, const CombineSpec &spec, const Parameters &p,
   for (int s = 0; s < kRowSums; ++s)
     if (spec.sums[s]) row.sums[s] = sum(p.rowSums[s].at(rows, tiles), Axis::columns);
 
-  const Tile rest = expm1(row.distance) + others; // Σ_j exp(z_j - a) - 1
-  row.logMass = log1p(rest);
-  row.lse = row.logMass + row.anchor;
-  row.nll = row.logMass - row.distance;
-  row.v = 1.0 / (rest + 1.0);
-  row.other = row.v * others;
-  row.probability = row.v * exp(row.distance);
-  if (spec.sums[static_cast<int>(RowSum::moments)])
-    row.entropy =
-        row.logMass - (row.v * row.sums[static_cast<int>(RowSum::moments)] + row.probability * row.distance);
+  addProbabilities(row, others);
   if (p.rowNorm.valid()) row.rowNorm = p.rowNorm[rows];
   if (spec.gradients) row.g = rowGradient(k, spec.gradients->upstream, p.upstream, row.number);
   return row;

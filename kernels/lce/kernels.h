@@ -21,14 +21,6 @@ struct Block {
   std::string str() const { return std::to_string(rows) + "x" + std::to_string(columns); }
 };
 
-/// What is made of each row beside its loss and lse.
-struct RowOutputs {
-  bool entropy = false;
-  bool best = false;      ///< argmax, and whether it is the label
-  bool monitored = false; ///< largest logit and 2-norm of the logits; with it the other two
-  std::string str() const;
-};
-
 /// Copies a chunk's rows of X, and computes their targets' logits, which are the first anchors. redo = 1 for
 /// valid rows. With `rates`, also dz/d(x·w) as far as it is the row's, and that of the target.
 ///

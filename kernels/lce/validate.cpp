@@ -30,26 +30,6 @@ bool isAligned(const TensorRef &matrix) {
          matrix.rowStride * elementBytes(matrix.element) % kAlignment == 0;
 }
 
-LossTerms termsOf(const LinearCrossEntropyTensors &t, const LinearCrossEntropyOptions &o) {
-  LossTerms terms;
-  if (t.bias.data) terms.bias = t.bias.element;
-  terms.logitScale = o.logitScale != 1;
-  terms.softcap = o.softcap.has_value();
-  terms.margin = o.lmcl.has_value();
-  terms.prob = o.objective == Objective::prob;
-  terms.classWeight = t.classWeight.data != nullptr;
-  terms.labelSmoothing = o.labelSmoothing > 0;
-  terms.zLoss = o.zLoss > 0;
-  terms.gradLse = t.gradLse.data != nullptr;
-  terms.gradEntropy = t.gradEntropy.data != nullptr;
-  return terms;
-}
-
-RowOutputs outputsOf(const LinearCrossEntropyTensors &t) {
-  const bool monitored = t.monitored.data != nullptr;
-  return {monitored || t.entropy.data, monitored || t.argmax.data || t.correct.data, monitored};
-}
-
 } // namespace
 
 StatusOr<Problem> validate(const LinearCrossEntropyTensors &t, const LinearCrossEntropyOptions &options) {
@@ -67,17 +47,19 @@ StatusOr<Problem> validate(const LinearCrossEntropyTensors &t, const LinearCross
     return userError(std::string("weight must have the type of hidden, ") + elementName(p.element) +
                      ", but has " + elementName(t.weight.element));
   TW_RETURN_IF_ERROR(checkLossTensors({t.label, t.gradOutput, t.loss, t.lse}, p.rows, options.reduction));
-  TW_RETURN_IF_ERROR(checkOptionTensors(
-      {t.classWeight, t.gradLse, t.gradEntropy, t.entropy, t.argmax, t.correct, t.monitored}, p.rows,
-      p.classes));
+  const OptionTensors optional = {t.classWeight, t.gradLse, t.gradEntropy, t.entropy,
+                                  t.argmax,      t.correct, t.monitored};
+  TW_RETURN_IF_ERROR(checkOptionTensors(optional, p.rows, p.classes));
   if (t.bias.data) TW_RETURN_IF_ERROR(checkBias(t.bias, "bias", p.classes, p.element));
   TW_RETURN_IF_ERROR(checkGradients(t, p));
   p.label = t.label.element;
   p.reduction = options.reduction;
   p.wantsLse = t.lse.data != nullptr;
   p.upstream = upstreamOf(t.gradOutput, p.rows, options.reduction);
-  p.terms = termsOf(t, options);
-  p.outputs = outputsOf(t);
+  p.terms = termsOf(options, optional);
+  if (t.bias.data) p.terms.bias = t.bias.element;
+  p.terms.margin = options.lmcl.has_value();
+  p.outputs = outputsOf(optional);
   p.accumulate = options.accumulate;
   // Rows in the workspace are as long as those of the hidden states, or padded.
   p.aligned = p.hidden * elementBytes(p.element) % kAlignment == 0 && isAligned(t.weight) &&

@@ -39,6 +39,14 @@ Kernel rowWeights();
 /// (row_weight N, class_weight V, summary 1, out weight_facts 2, out first_bad 1)
 Kernel weightFacts(bool mean);
 
+/// What is made of each row beside its loss and lse.
+struct RowOutputs {
+  bool entropy = false;
+  bool best = false;      ///< argmax, and whether it is the label
+  bool monitored = false; ///< largest logit and 2-norm of the logits; with it the other two
+  std::string str() const;
+};
+
 /// The monitored quantities of all rows, in their order. Rows that are not valid have 0 everywhere and argmax
 /// -1.
 ///

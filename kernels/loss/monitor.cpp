@@ -6,6 +6,10 @@
 
 namespace tilewright {
 
+std::string RowOutputs::str() const {
+  return std::string(entropy ? ",entropy" : "") + (best ? ",best" : "") + (monitored ? ",monitored" : "");
+}
+
 Kernel monitor() {
   return defineKernel("loss_monitor", "", [](KernelBuilder &k) {
     const auto rowInput = [&](const char *name, ElementType type = ElementType::f32) {

@@ -96,6 +96,11 @@ Status checkOptionTensors(const OptionTensors &t, int64_t rows, int64_t classes)
   return Status();
 }
 
+RowOutputs outputsOf(const OptionTensors &t) {
+  const bool monitored = t.monitored.data != nullptr;
+  return {monitored || t.entropy.data, monitored || t.argmax.data || t.correct.data, monitored};
+}
+
 Status checkBias(const TensorRef &t, const std::string &name, int64_t classes, ElementType element) {
   return checkVector(t, name, classes, t.element == element ? element : ElementType::f32);
 }

@@ -31,6 +31,7 @@ Status checkLossTensors(const LossTensors &tensors, int64_t rows, Reduction redu
 struct OptionTensors {
   TensorRef classWeight, gradLse, gradEntropy, entropy, argmax, correct, monitored;
 };
+RowOutputs outputsOf(const OptionTensors &tensors);
 Status checkOptionTensors(const OptionTensors &tensors, int64_t rows, int64_t classes);
 /// A bias: a vector, f32 or the inputs' type.
 Status checkBias(const TensorRef &tensor, const std::string &name, int64_t classes, ElementType element);

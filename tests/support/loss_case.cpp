@@ -136,4 +136,21 @@ std::optional<LossCase> trainedHead(int64_t rows, int64_t classes) {
   return c;
 }
 
+LossCase logitsCase(DataKind kind, int64_t rows, int64_t classes, ElementType element,
+                    IgnorePattern ignored) {
+  const int64_t hidden = 16;
+  LossCase data = makeCase(kind, rows, hidden, classes, element, ignored);
+  std::vector<float> logits(rows * classes);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < classes; ++j) {
+      double z = 0;
+      for (int64_t k = 0; k < hidden; ++k)
+        z += double(data.x[i * hidden + k]) * data.w[j * hidden + k];
+      logits[i * classes + j] = rounded(z, element);
+    }
+  data.x = logits;
+  data.hidden = classes;
+  return data;
+}
+
 } // namespace tilewright::test

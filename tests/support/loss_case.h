@@ -39,6 +39,11 @@ struct LossCase {
 LossCase makeCase(DataKind kind, int64_t rows, int64_t hidden, int64_t classes, ElementType element,
                   IgnorePattern ignored = IgnorePattern::none);
 
+/// Logits of a kind: the products of a case's hidden states and head, rounded to the element type. They are
+/// `x`, with `hidden` equal to `classes`.
+LossCase logitsCase(DataKind kind, int64_t rows, int64_t classes, ElementType element,
+                    IgnorePattern ignored = IgnorePattern::none);
+
 /// The first rows and classes of the hidden states and head of a trained language model (bf16), if the folder
 /// TILEWRIGHT_TEST_DATA names has them. Labels outside the classes are ignored.
 std::optional<LossCase> trainedHead(int64_t rows, int64_t classes);

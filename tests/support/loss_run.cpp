@@ -137,11 +137,16 @@ LossResult runCrossEntropy(Runtime &runtime, const LossCase &data, const LossCal
     separate = poisonedMatrix(device, gradient, data.rows, data.classes, call.gap);
   const DeviceTensor &dLogits = call.inPlace ? z : separate;
 
+  CrossEntropyTensors tensors = {z, common.label, common.gradOutput, common.loss, common.lse, dLogits};
+  tensors.classWeight = common.classWeight;
+  tensors.gradLse = common.gradLse, tensors.gradEntropy = common.gradEntropy;
+  tensors.entropy = common.entropy, tensors.argmax = common.argmax;
+  tensors.correct = common.correct, tensors.monitored = common.monitored;
+  CrossEntropyOptions options = call;
+  options.ignoreIndex = data.ignoreIndex;
+
   LossResult result;
-  setReport(result,
-            crossEntropy(runtime, {z, common.label, common.gradOutput, common.loss, common.lse, dLogits},
-                         {call.reduction, data.ignoreIndex}),
-            device);
+  setReport(result, crossEntropy(runtime, tensors, options), device);
   collectCommon(result, common);
   collect(result, result.dLogits, dLogits);
   return result;

@@ -22,6 +22,19 @@ std::string LossTerms::rowStr() const {
   return text;
 }
 
+LossTerms termsOf(const LossOptions &options, const OptionTensors &tensors) {
+  LossTerms terms;
+  terms.logitScale = options.logitScale != 1;
+  terms.softcap = options.softcap.has_value();
+  terms.prob = options.objective == Objective::prob;
+  terms.classWeight = tensors.classWeight.data != nullptr;
+  terms.labelSmoothing = options.labelSmoothing > 0;
+  terms.zLoss = options.zLoss > 0;
+  terms.gradLse = tensors.gradLse.data != nullptr;
+  terms.gradEntropy = tensors.gradEntropy.data != nullptr;
+  return terms;
+}
+
 const char *rowSumName(RowSum sum) {
   constexpr const char *names[] = {"stored",         "exact",          "moments",
                                    "second_moments", "weighed_logits", "squares"};
@@ -38,6 +51,18 @@ void addTo(Tile &total, const Tile &part) { total = total.valid() ? total + part
 Tile times(const Tile &a, const Tile &b) {
   if (!a.valid()) return b;
   return b.valid() ? a * b : a;
+}
+
+void addProbabilities(RowFacts &row, const Tile &others) {
+  const Tile rest = expm1(row.distance) + others; // Σ_j exp(z_j - a) - 1
+  row.logMass = log1p(rest);
+  row.lse = row.logMass + row.anchor;
+  row.nll = row.logMass - row.distance;
+  row.v = 1.0 / (rest + 1.0);
+  row.other = row.v * others;
+  row.probability = row.v * exp(row.distance);
+  const Tile moments = row.sums[static_cast<int>(RowSum::moments)];
+  if (moments.valid()) row.entropy = row.logMass - (row.v * moments + row.probability * row.distance);
 }
 
 Tile factorOfP(const RowTotals &totals) {

@@ -9,6 +9,7 @@
 
 #include "compiler/dsl/builder.h"
 #include "compiler/element_type.h"
+#include "kernels/loss/validate.h"
 #include "kernels/loss_options.h"
 #include "runtime/device.h"
 
@@ -32,6 +33,9 @@ struct LossTerms {
   std::string logitStr() const; ///< names of the logit's terms, each with a comma before it
   std::string rowStr() const;   ///< names of the others
 };
+
+/// Those that options and their (checked) tensors ask for; bias and margin aside.
+LossTerms termsOf(const LossOptions &options, const OptionTensors &tensors);
 
 /// What terms' parameters are bound to.
 struct TermValues {
@@ -116,6 +120,9 @@ struct RowFacts {
   Tile share;       ///< what a mean multiplies main_i with, when it does not divide by the number of rows
   Tile meanWeight;  ///< Σ_c u_c / V
 };
+
+/// What follows from anchor, distance, the sums that are asked for, and Σ E.
+void addProbabilities(RowFacts &row, const Tile &others);
 
 /// The loss of rows, and its gradient (with g in it):
 ///     dloss/dz_ij = pull (p_ij - [j = y]) + mass p_ij + moment p_ij (z_ij - a) - uniform u_j
