@@ -46,6 +46,11 @@ Kernel ceRow(ElementType element) { return ce::row({element, {}}); }
 Kernel ceRowGradient(ElementType element) {
   return ce::row({element, ce::RowSpec::Gradient{element, kMean}});
 }
+Kernel ceRowOptions(ElementType element) {
+  LossTerms terms;
+  terms.logitScale = terms.softcap = terms.classWeight = terms.labelSmoothing = terms.zLoss = true;
+  return ce::row({element, ce::RowSpec::Gradient{element, kMean}, terms});
+}
 
 } // namespace
 
@@ -68,6 +73,8 @@ const std::vector<CatalogEntry> &kernelCatalog() {
       {"lce_dw_add", "linear cross entropy: dW of a later chunk", lceDwAdd},
       {"ce_row", "cross entropy of a row of logits", ceRow},
       {"ce_row_gradient", "the same with the gradient", ceRowGradient},
+      {"ce_row_options", "the same with options: scale, softcap, class weights, smoothing, z-loss",
+       ceRowOptions},
       {"vector_add", "example: the sum of two vectors", vectorAdd},
       {"row_softmax", "example: the softmax of each row", rowSoftmax},
       {"layer_norm", "example: layer norm, forward", layerNorm},
