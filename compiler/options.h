@@ -36,7 +36,7 @@ StatusOr<Schedule::WarpRoles> parseWarpRoles(const std::string &name);
 
 struct CompileOptions {
   Schedule schedule;
-  bool tf32 = false; ///< nvptx: products of fp32 operands may round them to TF32
+  bool tf32 = false; ///< products round fp32 operands to TF32: 10 bits after the leading one, to nearest
   /// The caller promises: matrices begin, and their rows lie apart, at multiples of 16 bytes. On sm_90a they
   /// may then be copied by TMA.
   bool alignedMatrices = false;

@@ -12,8 +12,7 @@ namespace tilewright::lce {
 namespace {
 
 constexpr int64_t kSampledRows = 8, kSampledClasses = 6;
-constexpr int64_t kRowsAtOnce = 2048;      // of a matrix that is read piece by piece
-constexpr double kAllowedLossError = 6e-6; // relative to the largest logit
+constexpr int64_t kRowsAtOnce = 2048; // of a matrix that is read piece by piece
 // Of two right results each may err that far, and a projection may find more than there is.
 constexpr double kAgreement = 4;
 
@@ -222,7 +221,7 @@ Status Check::check() {
 }
 
 Status Check::checkLosses(const std::vector<float> &lse) const {
-  const double allowed = kAllowedLossError * logitSize_;
+  const double allowed = allowedLossError() * logitSize_;
   for (const Row &row : rows_)
     if (const double error = std::fabs(lse[row.row] - row.lse); exceeds(error, allowed))
       return wrong("lse of row " + std::to_string(row.row), error, allowed, "float64");
@@ -317,7 +316,7 @@ Status Check::compare(const Sketch &sketch) const {
   const std::string first = "the first result that was right";
   for (const int64_t row : valid_) {
     const double expected = accepted_->lse[row], error = std::fabs(sketch.lse[row] - expected);
-    const double allowed = kAgreement * kAllowedLossError * std::max(logitSize_, std::fabs(expected));
+    const double allowed = kAgreement * allowedLossError() * std::max(logitSize_, std::fabs(expected));
     if (exceeds(error, allowed)) return wrong("lse of row " + std::to_string(row), error, allowed, first);
   }
   TW_RETURN_IF_ERROR(compareRows("dx", sketch.dHidden, accepted_->dHidden));

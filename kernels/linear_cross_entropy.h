@@ -14,7 +14,9 @@ struct LinearCrossEntropyOptions : LossOptions {
   Variant variant = Variant::automatic;
   int64_t workspaceLimit = 0; ///< bytes of device memory beside inputs and outputs; 0: no limit
   std::optional<Margin> lmcl; ///< instead of z above; with neither bias, softcap nor logit scale
-  bool accumulate = false;    ///< dWeight and dBias are added to what their buffers hold
+  bool tf32 =
+      false; ///< products of f32 matrices round their operands to TF32's 10 bits, which tensor cores do
+  bool accumulate = false; ///< dWeight and dBias are added to what their buffers hold
 };
 
 /// The tensors of one call, in the device's memory. An output whose `data` is null is not computed; with

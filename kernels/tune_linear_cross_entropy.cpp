@@ -14,6 +14,7 @@ std::pair<LinearCrossEntropyTensors, LinearCrossEntropyOptions> plain(const Line
   options.ignoreIndex = o.ignoreIndex;
   options.variant = o.variant;
   options.workspaceLimit = o.workspaceLimit;
+  options.tf32 = o.tf32;
   return {{t.hidden, t.weight, t.label, t.gradOutput, t.loss, t.lse, t.dHidden, t.dWeight}, options};
 }
 

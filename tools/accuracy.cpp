@@ -87,13 +87,14 @@ std::string LossErrors::str() const {
   return fmt::format("loss {:.1e}, dX {:.1e}, dW {:.1e}", loss, dHidden, dWeight);
 }
 
-LossErrors allowedErrors(ElementType element) {
-  const double gradient = element == ElementType::f32 ? 2e-5 : 4e-3;
+LossErrors allowedErrors(const NumberType &type) {
+  if (type.tf32) return {1e-3, 4e-3, 4e-3};
+  const double gradient = type.element == ElementType::f32 ? 2e-5 : 4e-3;
   return {3e-6, gradient, gradient};
 }
 
-Status checkErrors(const LossErrors &errors, ElementType element) {
-  const LossErrors allowed = allowedErrors(element);
+Status checkErrors(const LossErrors &errors, const NumberType &type) {
+  const LossErrors allowed = allowedErrors(type);
   if (errors.loss <= allowed.loss && errors.dHidden <= allowed.dHidden && errors.dWeight <= allowed.dWeight)
     return {};
   return internalError("expected relative errors of at most " + allowed.str() + " against float64, found " +

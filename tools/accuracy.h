@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/base/status.h"
+#include "tools/number_type.h"
 #include "tools/random_problem.h"
 
 namespace tilewright {
@@ -18,10 +19,10 @@ struct LossErrors {
 };
 
 /// The errors that this project allows itself for inputs of a type.
-LossErrors allowedErrors(ElementType element);
+LossErrors allowedErrors(const NumberType &type);
 
 /// An internal error that says both when an error exceeds what is allowed, or is NaN.
-Status checkErrors(const LossErrors &errors, ElementType element);
+Status checkErrors(const LossErrors &errors, const NumberType &type);
 
 /// |a - b| / |b| in the Euclidean norm.
 double relativeError(const float *a, const double *b, std::size_t count);

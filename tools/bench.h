@@ -6,6 +6,7 @@
 #include "compiler/element_type.h"
 #include "runtime/runtime.h"
 #include "tools/arguments.h"
+#include "tools/number_type.h"
 #include "tools/products.h"
 
 namespace tilewright {
@@ -14,8 +15,12 @@ namespace tilewright {
 
 /// Linear + cross entropy forward and backward, in turn with its three products through a library.
 /// Checks a sample of the result against float64 first.
-StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape, ElementType element,
-                                             Floor floor);
+StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape,
+                                             const NumberType &type, Floor floor);
+
+/// Linear + cross entropy with each of its options, in turn with the plain loss.
+StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemShape &shape,
+                                              const NumberType &type);
 
 /// Loss and gradient in place over N×V logits, in turn with a copy of as many bytes: the least traffic there
 /// is when a row is read and written once. H plays no part.
@@ -25,6 +30,9 @@ StatusOr<nlohmann::ordered_json> benchOverLogits(Runtime &runtime, const Problem
 /// From DSL to object for each kernel; then a first call with nothing cached, and one with all kernels on
 /// disk.
 StatusOr<nlohmann::ordered_json> benchCompile(const ProblemShape &shape, ElementType element);
+
+/// Bytes that linear + cross entropy's tensors take, with the CPU's own copies of them.
+double linearBytes(const ProblemShape &shape, ElementType element);
 
 /// A user error when tensors of so many bytes do not fit the device's memory.
 Status checkFits(double bytes, const Device &device);

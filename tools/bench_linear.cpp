@@ -13,15 +13,12 @@ namespace {
 constexpr double kSeconds = 12; // of measuring one shape
 constexpr int64_t kSamples = 8;
 
-/// Of the device's memory: inputs and gradients, and the logits that a floor writes. The CPU's own memory
-/// holds the host's floats too.
+/// With the logits that a floor writes.
 double bytesNeeded(const ProblemShape &shape, ElementType element, Floor floor) {
   const double rows = shape.rows, hidden = shape.hidden, classes = shape.classes;
-  const double matrices = (rows + classes) * hidden, logits = rows * classes;
-  const double tensors = 2 * matrices * elementBytes(element);
-  if (floor == Floor::cublas) return tensors + logits * elementBytes(element);
-  const double host = sizeof(float);
-  return tensors + 2 * matrices * host + (floor == Floor::blas ? (logits + matrices) * host : 0);
+  const double logits = rows * classes, matrices = (rows + classes) * hidden;
+  if (floor == Floor::cublas) return 2 * matrices * elementBytes(element) + logits * elementBytes(element);
+  return linearBytes(shape, element) + (floor == Floor::blas ? (logits + matrices) * sizeof(float) : 0);
 }
 
 nlohmann::ordered_json row(const std::string &name, double milliseconds, double flops) {
@@ -48,6 +45,12 @@ void print(const nlohmann::ordered_json &result) {
 
 } // namespace
 
+double linearBytes(const ProblemShape &shape, ElementType element) {
+  const double matrices = (static_cast<double>(shape.rows) + static_cast<double>(shape.classes)) *
+                          static_cast<double>(shape.hidden);
+  return 2 * matrices * static_cast<double>(elementBytes(element) + sizeof(float));
+}
+
 Status checkFits(double bytes, const Device &device) {
   const double available = static_cast<double>(device.info().memoryBytes);
   if (bytes <= available) return {};
@@ -55,28 +58,30 @@ Status checkFits(double bytes, const Device &device) {
                                bytesText(available), bytesText(bytes)));
 }
 
-StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape, ElementType element,
-                                             Floor floor) {
+StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape,
+                                             const NumberType &type, Floor floor) {
   Device &device = runtime.device();
-  TW_RETURN_IF_ERROR(checkFits(bytesNeeded(shape, element, floor), device));
-  const LinearProblem problem = randomProblem(shape, element, 1);
+  TW_RETURN_IF_ERROR(checkFits(bytesNeeded(shape, type.element, floor), device));
+  const LinearProblem problem = randomProblem(shape, type.element, 1);
   TW_ASSIGN_OR_RETURN(const LinearProblemTensors tensors, uploadProblem(device, problem));
+  LinearCrossEntropyOptions options;
+  options.tf32 = type.tf32;
   LossReport report;
   const auto run = [&]() -> Status {
-    TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, tensors.refs(), {}));
+    TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, tensors.refs(), options));
     return {};
   };
 
   TW_RETURN_IF_ERROR(run());
   TW_ASSIGN_OR_RETURN(const LinearOutputs outputs, downloadOutputs(device, tensors));
   const LossErrors errors = sampledErrors(problem, outputs, kSamples);
-  TW_RETURN_IF_ERROR(checkErrors(errors, element));
+  TW_RETURN_IF_ERROR(checkErrors(errors, type));
   TW_ASSIGN_OR_RETURN(const int64_t peak, device.peakBytes(nullptr, run));
 
   std::vector<Contestant> contestants = {{"tilewright", [&] { return device.time(nullptr, run); }}};
   std::unique_ptr<ThreeProducts> products;
   if (floor != Floor::none) {
-    TW_ASSIGN_OR_RETURN(products, ThreeProducts::make(floor, device, problem, tensors));
+    TW_ASSIGN_OR_RETURN(products, ThreeProducts::make(floor, type.tf32, device, problem, tensors));
     contestants.push_back({products->description(), [&] { return products->milliseconds(); }});
   }
   TW_ASSIGN_OR_RETURN(const ContestResult times, contest(contestants, kSeconds));
@@ -89,7 +94,7 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
       {"rows", shape.rows},
       {"hidden", shape.hidden},
       {"classes", shape.classes},
-      {"dtype", elementName(element)},
+      {"dtype", type.name()},
       {"variant", variantName(report.variant)},
       {"configuration", report.configuration},
       {"workspace_bytes", report.workspaceBytes},

@@ -49,7 +49,7 @@ Status checkFirstRows(Device &device, const std::vector<float> &logits, const st
     errors.loss = error <= errors.loss ? errors.loss : error; // keeps NaN
   }
   errors.dHidden = errors.dWeight = relativeError(found.data(), reference.dLogits.data(), found.size());
-  return checkErrors(errors, element);
+  return checkErrors(errors, {element});
 }
 
 } // namespace

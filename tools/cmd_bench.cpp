@@ -15,8 +15,7 @@ Floor floorNamed(const std::string &name) {
 }
 
 Status bench(const Arguments &arguments) {
-  TW_ASSIGN_OR_RETURN(const std::string dtype, arguments.choice("--dtype", {"f32", "bf16", "f16"}, {"tf32"}));
-  TW_ASSIGN_OR_RETURN(const ElementType element, parseElementType(dtype));
+  TW_ASSIGN_OR_RETURN(const NumberType type, readNumberType(arguments));
   std::string against;
   if (arguments.has("--against")) {
     TW_ASSIGN_OR_RETURN(against, arguments.choice("--against", {"blas", "cublas", "copy"}, {}));
@@ -28,7 +27,11 @@ Status bench(const Arguments &arguments) {
     shapes.push_back(shape);
   }
   if (shapes.empty() && !compiling) return userError("expected --shape N,H,V or --compile, found neither");
-  if (compiling && !against.empty()) return userError("expected --compile without --against, found both");
+  const bool options = arguments.has("--each-option");
+  if (int(compiling) + int(options) + int(!against.empty()) > 1)
+    return userError("expected one of --against, --each-option and --compile, found more");
+  if (type.tf32 && (compiling || against == "copy"))
+    return userError("expected --dtype tf32 with the loss's products, found none to be measured; use f32");
 
   const std::optional<std::string> file = arguments.text("--json");
   if (file) TW_RETURN_IF_ERROR(checkFile(*file));
@@ -40,9 +43,10 @@ Status bench(const Arguments &arguments) {
   for (const ProblemShape &shape : shapes) {
     fmt::print("\n");
     TW_ASSIGN_OR_RETURN(nlohmann::ordered_json result,
-                        compiling           ? benchCompile(shape, element)
-                        : against == "copy" ? benchOverLogits(*runtime, shape, element)
-                                            : benchLinear(*runtime, shape, element, floorNamed(against)));
+                        compiling           ? benchCompile(shape, type.element)
+                        : options           ? benchOptions(*runtime, shape, type)
+                        : against == "copy" ? benchOverLogits(*runtime, shape, type.element)
+                                            : benchLinear(*runtime, shape, type, floorNamed(against)));
     results.push_back(std::move(result));
   }
   if (file) return writeFile(*file, results.dump(2) + "\n");
@@ -56,14 +60,17 @@ Command benchCommand() {
   command.name = "bench";
   command.summary = "times beside a floor measured in the same run";
   command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--against blas|cublas|copy] [--json FILE]\n"
+                  "--shape N,H,V --each-option [--dtype TYPE] [--json FILE]\n"
                   "--compile [--shape N,H,V] [--dtype TYPE] [--json FILE]";
   command.options = {
       {"--shape", "N,H,V", "rows, hidden size, classes; may be given more than once", OptionSpec::Kind::list},
-      {"--dtype", "TYPE", "f32 (default), bf16 or f16"},
+      numberTypeSpec(),
       {"--against", "WHAT",
        "blas: OpenBLAS's three fp32 products; cublas: cuBLAS's three in --dtype; copy: the loss over N×V "
        "logits "
        "and a copy of them"},
+      {"--each-option", "", "the loss with each of its options, as a multiple of the plain one",
+       OptionSpec::Kind::flag},
       {"--compile", "", "compile times of each kernel, first call cold and with kernels on disk",
        OptionSpec::Kind::flag},
       {"--json", "FILE", "the figures for programs"},

@@ -71,7 +71,7 @@ Status showMainJob(Runtime &runtime) {
     TW_ASSIGN_OR_RETURN(const MainJob first, runMainJob(runtime, tensors));
     TW_ASSIGN_OR_RETURN(const MainJob again, runMainJob(runtime, tensors));
     const LossErrors errors = errorsOf(problem, again.outputs);
-    TW_RETURN_IF_ERROR(checkErrors(errors, element));
+    TW_RETURN_IF_ERROR(checkErrors(errors, {element}));
     table.add({elementName(element), variantName(first.report.variant),
                fmt::format("{:.0f} ms", first.milliseconds),
                first.compiled ? fmt::format("{} compiled", first.compiled)

@@ -3,6 +3,7 @@
 #include "compiler/compile.h"
 #include "kernels/catalog.h"
 #include "tools/commands.h"
+#include "tools/number_type.h"
 #include "tools/output_folder.h"
 
 namespace tilewright {
@@ -32,11 +33,11 @@ Status emitKernel(const Arguments &arguments) {
   TW_ASSIGN_OR_RETURN(const std::string name, arguments.required("--kernel"));
   TW_ASSIGN_OR_RETURN(const Target target, targetOf(arguments));
   TW_ASSIGN_OR_RETURN(const Stage stage, stageOf(arguments, target));
-  TW_ASSIGN_OR_RETURN(const std::string dtype, arguments.choice("--dtype", {"f32", "bf16", "f16"}, {"tf32"}));
-  TW_ASSIGN_OR_RETURN(const ElementType element, parseElementType(dtype));
-  TW_ASSIGN_OR_RETURN(const Kernel kernel, findKernel(name, element));
+  TW_ASSIGN_OR_RETURN(const NumberType type, readNumberType(arguments));
+  TW_ASSIGN_OR_RETURN(const Kernel kernel, findKernel(name, type.element));
   CompileOptions options;
   options.alignedMatrices = true;
+  options.tf32 = type.tf32;
   TW_ASSIGN_OR_RETURN(const std::string text, emit(kernel, target, options, stage));
   if (const std::optional<std::string> file = arguments.text("-o")) return writeFile(*file, text);
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -55,7 +56,7 @@ Command emitCommand() {
       {"--kernel", "NAME", "one of those that `tilewright inspect` lists"},
       {"--target", "NAME", "cpu: this machine's processor; sm_80 and later: NVIDIA GPUs; sm_90a: Hopper"},
       {"--stage", "STAGE", "tile: the tile dialect; llvm: LLVM IR; asm: assembly of cpu; ptx: of sm_…"},
-      {"--dtype", "TYPE", "f32 (default), bf16 or f16: of its main inputs"},
+      numberTypeSpec(": of its main inputs"),
       {"-o", "FILE", "where to write it; default: standard output"},
   };
   command.run = emitKernel;

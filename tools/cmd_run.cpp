@@ -17,12 +17,15 @@ namespace {
 std::string metricsText(Runtime &runtime, const RunInputs &inputs, const RunResults &run) {
   const LossReport &report = run.report;
   const RuntimeCounters counters = runtime.counters();
-  nlohmann::ordered_json metrics = {
-      {"variant", variantName(report.variant)},
+  nlohmann::ordered_json metrics;
+  if (!inputs.eval) metrics["variant"] = variantName(report.variant);
+  metrics.update({
       {"configuration", report.configuration},
       {"device", runtime.device().info().name},
-      {"dtype", elementName(inputs.element)},
-      {"reduction", reductionName(inputs.reduction)},
+      {"dtype", inputs.type.name()},
+  });
+  if (!inputs.eval) metrics["reduction"] = reductionName(inputs.reduction);
+  metrics.update({
       {"rows", inputs.rows},
       {"classes", inputs.classes},
       {"workspace_bytes", report.workspaceBytes},
@@ -30,7 +33,7 @@ std::string metricsText(Runtime &runtime, const RunInputs &inputs, const RunResu
       {"run_ms", report.runMilliseconds},
       {"kernels_compiled", counters.compiled},
       {"kernels_from_disk", counters.diskHits},
-  };
+  });
   if (inputs.hidden) metrics["hidden"] = inputs.hiddenSize;
   for (std::size_t k = 0; k < run.monitored.size(); ++k)
     metrics["monitored"][monitoredName(static_cast<Monitored>(k))] = run.monitored[k];
@@ -38,6 +41,7 @@ std::string metricsText(Runtime &runtime, const RunInputs &inputs, const RunResu
 }
 
 std::vector<std::string> filesOf(const RunInputs &inputs) {
+  if (inputs.eval) return {"logits.npy", "metrics.json"};
   std::vector<std::string> names = {"loss.npy", "lse.npy", "metrics.json"};
   if (inputs.metrics) names.insert(names.end(), {"entropy.npy", "argmax.npy", "correct.npy"});
   if (inputs.variant == Variant::lossOnly) return names;
@@ -70,8 +74,9 @@ Status run(const Arguments &arguments) {
   TW_ASSIGN_OR_RETURN(OutputFolder folder, OutputFolder::prepare(out, filesOf(inputs)));
   TW_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime,
                       Runtime::open(arguments.text("--device").value_or("")));
-  TW_ASSIGN_OR_RETURN(const RunResults run,
-                      inputs.hidden ? runLinear(*runtime, inputs) : runOverLogits(*runtime, inputs));
+  TW_ASSIGN_OR_RETURN(const RunResults run, inputs.eval     ? runEval(*runtime, inputs)
+                                            : inputs.hidden ? runLinear(*runtime, inputs)
+                                                            : runOverLogits(*runtime, inputs));
   std::string summary;
   for (const RunResult &result : run.results) {
     TW_ASSIGN_OR_RETURN(const double first, write(folder, runtime->device(), result));
@@ -80,7 +85,7 @@ Status run(const Arguments &arguments) {
   TW_RETURN_IF_ERROR(folder.addText("metrics.json", metricsText(*runtime, inputs, run)));
   TW_RETURN_IF_ERROR(folder.commit());
   fmt::print("{}{} rows of {} classes, {}: compile {:.0f} ms, run {:.1f} ms, workspace {}; written to {}\n",
-             summary, inputs.rows, inputs.classes, variantName(run.report.variant),
+             summary, inputs.rows, inputs.classes, inputs.eval ? "logits" : variantName(run.report.variant),
              run.report.compileMilliseconds, run.report.runMilliseconds,
              bytesText(static_cast<double>(run.report.workspaceBytes)), out);
   return {};
@@ -93,7 +98,8 @@ Command runCommand() {
   command.name = "run";
   command.summary = "a loss and its gradients from .npy files to .npy files";
   command.usage = "--hidden X.npy --weight W.npy --labels y.npy --out DIR [options]\n"
-                  "--logits Z.npy --labels y.npy --out DIR [options]";
+                  "--logits Z.npy --labels y.npy --out DIR [options]\n"
+                  "--hidden X.npy --weight W.npy --eval --out DIR [options of the logits]";
   command.options = {
       {"--hidden", "X.npy", "hidden states, N×H (floats or integers, rounded once to --dtype)"},
       {"--weight", "W.npy", "vocabulary weight, V×H"},
@@ -103,7 +109,8 @@ Command runCommand() {
        "for loss.npy, lse.npy, dx.npy, dw.npy and db.npy or dlogits.npy (float32), and metrics.json"},
       {"--grad-output", "g.npy",
        "what the gradients are multiplied with: one number, or N with --reduction none"},
-      {"--dtype", "TYPE", "f32 (default), bf16 or f16: of the matrices as the loss sees them"},
+      {"--eval", "", "the logits alone, to logits.npy (float32): no labels, no loss", OptionSpec::Kind::flag},
+      numberTypeSpec(": of the matrices as the loss sees them"),
       {"--reduction", "HOW", "mean (default), sum or none"},
       {"--ignore-index", "I", "rows with this label take no part (default -100)"},
       {"--variant", "NAME", "auto (default), chunked, whole, or loss_only (no gradients)"},

@@ -9,6 +9,7 @@
 #include "runtime/runtime.h"
 #include "tools/bench.h"
 #include "tools/commands.h"
+#include "tools/number_type.h"
 #include "tools/output_folder.h"
 #include "tools/random_problem.h"
 #include "tools/scatter_plot.h"
@@ -20,8 +21,8 @@ namespace {
 
 constexpr int64_t kDefaultLimit = 60;
 
-std::string titleOf(const ProblemShape &shape, ElementType element) {
-  return fmt::format("{}x{}x{} {}", shape.rows, shape.hidden, shape.classes, elementName(element));
+std::string titleOf(const ProblemShape &shape, const NumberType &type) {
+  return fmt::format("{}x{}x{} {}", shape.rows, shape.hidden, shape.classes, type.name());
 }
 
 /// Tensors of the right types and sizes, whose data nobody reads.
@@ -38,11 +39,12 @@ LinearCrossEntropyTensors shapesOnly(const ProblemShape &shape, ElementType elem
 
 class Tuning {
 public:
-  Tuning(Runtime &runtime, TuningCache &cache, ElementType element, int limit)
-      : runtime_(runtime), cache_(cache), element_(element), limit_(limit) {}
+  Tuning(Runtime &runtime, TuningCache &cache, const NumberType &type, int limit)
+      : runtime_(runtime), cache_(cache), type_(type), limit_(limit) {}
 
   StatusOr<TuningCache::Record> tune(const ProblemShape &shape) {
-    TW_ASSIGN_OR_RETURN(const TuningKey key, tuningKey(runtime_, shapesOnly(shape, element_), {}));
+    TW_ASSIGN_OR_RETURN(const TuningKey key,
+                        tuningKey(runtime_, shapesOnly(shape, type_.element), options()));
     bool searched = false;
     TW_ASSIGN_OR_RETURN(TuningCache::Record record,
                         cache_.obtain(
@@ -59,6 +61,12 @@ public:
   }
 
 private:
+  LinearCrossEntropyOptions options() const {
+    LinearCrossEntropyOptions options;
+    options.tf32 = type_.tf32;
+    return options;
+  }
+
   /// Asking again is free as long as nothing better can come of it.
   bool suffices(const TuningRecord &record) const {
     return record.complete && record.compiler == compilerVersion() && record.limit >= limit_ &&
@@ -67,19 +75,20 @@ private:
 
   StatusOr<TuningRecord> search(const ProblemShape &shape, const TuningCache::Record &before) {
     const double matrices = static_cast<double>((shape.rows + shape.classes) * shape.hidden);
-    TW_RETURN_IF_ERROR(checkFits(matrices * static_cast<double>(2 * elementBytes(element_) + sizeof(float)),
-                                 runtime_.device()));
+    TW_RETURN_IF_ERROR(checkFits(
+        matrices * static_cast<double>(2 * elementBytes(type_.element) + sizeof(float)), runtime_.device()));
     LinearProblemTensors tensors;
     {
-      const LinearProblem problem = randomProblem(shape, element_, 1);
+      const LinearProblem problem = randomProblem(shape, type_.element, 1);
       TW_ASSIGN_OR_RETURN(tensors, uploadProblem(runtime_.device(), problem));
     }
-    TuningProgressBar bar(titleOf(shape, element_));
-    TunerOptions options;
-    options.limit = limit_;
-    options.stop = InterruptRequest::arrived;
-    options.progress = [&](const TuningProgress &progress) { bar.show(progress); };
-    TW_ASSIGN_OR_RETURN(TuningOutcome outcome, tuneLinearCrossEntropy(runtime_, tensors.refs(), {}, options));
+    TuningProgressBar bar(titleOf(shape, type_));
+    TunerOptions tuner;
+    tuner.limit = limit_;
+    tuner.stop = InterruptRequest::arrived;
+    tuner.progress = [&](const TuningProgress &progress) { bar.show(progress); };
+    TW_ASSIGN_OR_RETURN(TuningOutcome outcome,
+                        tuneLinearCrossEntropy(runtime_, tensors.refs(), options(), tuner));
     failures_ = std::move(outcome.failures);
     pruned_ = std::move(outcome.pruned);
     const bool known = before && before->compiler == compilerVersion();
@@ -89,7 +98,7 @@ private:
   }
 
   void print(const ProblemShape &shape, const TuningRecord &record, bool searched) {
-    fmt::print("{} ({}): {} configurations tried{}{}\n", titleOf(shape, element_), record.deviceName,
+    fmt::print("{} ({}): {} configurations tried{}{}\n", titleOf(shape, type_), record.deviceName,
                record.tried, record.complete ? "" : ", search interrupted",
                searched ? "" : ", known already");
     const auto show = [&](const char *name, const MeasuredConfiguration &m) {
@@ -112,7 +121,7 @@ private:
 
   Runtime &runtime_;
   TuningCache &cache_;
-  ElementType element_;
+  NumberType type_;
   int limit_;
   std::vector<TuningOutcome::Failure> failures_; ///< of the last search
   std::map<std::string, int> pruned_;
@@ -133,8 +142,7 @@ ScatterPlot plotOf(const std::string &title, const TuningRecord &record) {
 }
 
 Status tuneAction(const Arguments &arguments) {
-  TW_ASSIGN_OR_RETURN(const std::string dtype, arguments.choice("--dtype", {"f32", "bf16", "f16"}, {"tf32"}));
-  TW_ASSIGN_OR_RETURN(const ElementType element, parseElementType(dtype));
+  TW_ASSIGN_OR_RETURN(const NumberType type, readNumberType(arguments));
   TW_ASSIGN_OR_RETURN(const int64_t limit, arguments.integer("--limit", kDefaultLimit));
   if (limit < 1 || limit > 1000)
     return userError(fmt::format("expected --limit from 1 to 1000, found {}", limit));
@@ -151,13 +159,13 @@ Status tuneAction(const Arguments &arguments) {
     return userError("expected a cache folder to keep the result in, found none; set TILEWRIGHT_CACHE_DIR or "
                      "HOME to a folder");
   const std::shared_ptr<TuningCache> cache = TuningCache::shared(dir);
-  Tuning tuning(*runtime, *cache, element, static_cast<int>(limit));
+  Tuning tuning(*runtime, *cache, type, static_cast<int>(limit));
   InterruptRequest interrupt;
   std::vector<ScatterPlot> plots;
   Status stopped;
   for (std::size_t i = 0; i < shapes.size() && stopped.ok(); ++i) {
     const StatusOr<TuningCache::Record> record = tuning.tune(shapes[i]);
-    if (record.ok()) plots.push_back(plotOf(titleOf(shapes[i], element), **record));
+    if (record.ok()) plots.push_back(plotOf(titleOf(shapes[i], type), **record));
     if (InterruptRequest::arrived())
       stopped = runtimeError(fmt::format("interrupted at shape {} of {}; what was measured is kept in {}",
                                          i + 1, shapes.size(), dir));
@@ -178,7 +186,7 @@ Command tuneCommand() {
   command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--limit CONFIGS] [--plot FILE.svg]";
   command.options = {
       {"--shape", "N,H,V", "rows, hidden size, classes; may be given more than once", OptionSpec::Kind::list},
-      {"--dtype", "TYPE", "f32 (default), bf16 or f16"},
+      numberTypeSpec(),
       {"--limit", "CONFIGS", "configurations to try for each shape (default 60)"},
       {"--plot", "FILE.svg", "draws them by time against workspace, the frontier marked"},
   };

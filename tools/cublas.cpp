@@ -20,11 +20,11 @@ void *openLibrary() {
 int dataType(ElementType element) {
   return element == ElementType::bf16 ? 14 : element == ElementType::f16 ? 2 : 0;
 }
-constexpr int kComputeFloat32 = 68, kDefaultAlgorithm = -1;
+constexpr int kComputeFloat32 = 68, kComputeTf32 = 77, kDefaultAlgorithm = -1;
 
 } // namespace
 
-StatusOr<Cublas> Cublas::load() {
+StatusOr<Cublas> Cublas::load(bool tf32) {
   void *library = openLibrary();
   if (!library)
     return runtimeError(
@@ -35,6 +35,7 @@ StatusOr<Cublas> Cublas::load() {
   const auto destroy = find<int (*)(Handle)>(library, "cublasDestroy_v2");
   const auto version = find<int (*)(Handle, int *)>(library, "cublasGetVersion_v2");
   Cublas cublas;
+  cublas.compute_ = tf32 ? kComputeTf32 : kComputeFloat32;
   cublas.gemm_ = find<Gemm>(library, "cublasGemmEx");
   if (!create || !destroy || !version || !cublas.gemm_)
     return runtimeError(
@@ -61,7 +62,7 @@ Status Cublas::product(bool transposeA, bool transposeB, int64_t m, int64_t n, i
       gemm_(handle_.get(), transposeB, transposeA, static_cast<int>(n), static_cast<int>(m),
             static_cast<int>(k), &one, b.data, dataType(b.element), static_cast<int>(b.rowStride), a.data,
             dataType(a.element), static_cast<int>(a.rowStride), &zero, c.data, dataType(c.element),
-            static_cast<int>(c.rowStride), kComputeFloat32, kDefaultAlgorithm);
+            static_cast<int>(c.rowStride), compute_, kDefaultAlgorithm);
   if (code) return runtimeError(fmt::format("--against cublas: cublasGemmEx failed with status {}", code));
   return {};
 }

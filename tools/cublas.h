@@ -15,10 +15,11 @@ class Cublas {
 public:
   /// For the device that is current, which is the one that a Device last worked with on this thread. A
   /// runtime error says what to install when there is none.
-  static StatusOr<Cublas> load();
+  /// `tf32`: products of f32 may round their operands.
+  static StatusOr<Cublas> load(bool tf32 = false);
 
   /// Enqueues C (m×n) = op(A) · op(B) on the null stream, summed in fp32; all row after row in device memory.
-  /// f32 operands are multiplied in fp32, not TF32. A is m×k, or k×m when transposed, B alike.
+  /// A is m×k, or k×m when transposed, B alike.
   Status product(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, const TensorRef &a,
                  const TensorRef &b, const TensorRef &c) const;
 
@@ -30,6 +31,7 @@ private:
                        int, int, const void *, void *, int, int, int, int);
   std::shared_ptr<void> handle_;
   Gemm gemm_ = nullptr;
+  int compute_ = 0; ///< its cublasComputeType_t
   std::string description_;
 };
 

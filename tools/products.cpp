@@ -61,7 +61,7 @@ private:
 
 } // namespace
 
-StatusOr<std::unique_ptr<ThreeProducts>> ThreeProducts::make(Floor floor, Device &device,
+StatusOr<std::unique_ptr<ThreeProducts>> ThreeProducts::make(Floor floor, bool tf32, Device &device,
                                                              const LinearProblem &problem,
                                                              const LinearProblemTensors &tensors) {
   const auto [rows, hidden, classes] = problem.shape;
@@ -76,7 +76,7 @@ StatusOr<std::unique_ptr<ThreeProducts>> ThreeProducts::make(Floor floor, Device
     return std::unique_ptr<ThreeProducts>(new BlasProducts(std::move(blas), problem));
   }
   TW_ASSIGN_OR_RETURN(OwnedTensor logits, allocateTensor(device, problem.element, {rows, classes}));
-  TW_ASSIGN_OR_RETURN(Cublas cublas, Cublas::load());
+  TW_ASSIGN_OR_RETURN(Cublas cublas, Cublas::load(tf32));
   return std::unique_ptr<ThreeProducts>(
       new CublasProducts(std::move(cublas), device, tensors, std::move(logits)));
 }

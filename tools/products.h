@@ -19,9 +19,11 @@ public:
   virtual StatusOr<double> milliseconds() = 0;
   virtual std::string description() const = 0;
 
-  /// `floor` is not none. Errors say what is missing: a library, a device, or memory.
-  static StatusOr<std::unique_ptr<ThreeProducts>>
-  make(Floor floor, Device &device, const LinearProblem &problem, const LinearProblemTensors &tensors);
+  /// `floor` is not none; of cuBLAS, `tf32` allows it to round f32 operands. Errors say what is missing: a
+  /// library, a device, or memory.
+  static StatusOr<std::unique_ptr<ThreeProducts>> make(Floor floor, bool tf32, Device &device,
+                                                       const LinearProblem &problem,
+                                                       const LinearProblemTensors &tensors);
 };
 
 } // namespace tilewright

@@ -10,8 +10,8 @@ namespace tilewright {
 namespace {
 
 Status readOptions(const Arguments &arguments, RunInputs &inputs) {
-  TW_ASSIGN_OR_RETURN(const std::string dtype, arguments.choice("--dtype", {"f32", "bf16", "f16"}, {"tf32"}));
-  TW_ASSIGN_OR_RETURN(inputs.element, parseElementType(dtype));
+  TW_ASSIGN_OR_RETURN(inputs.type, readNumberType(arguments));
+  inputs.eval = arguments.has("--eval");
   TW_ASSIGN_OR_RETURN(const std::string reduction, arguments.choice("--reduction", {"mean", "sum", "none"}));
   TW_ASSIGN_OR_RETURN(inputs.reduction, parseReduction(reduction));
   TW_ASSIGN_OR_RETURN(
@@ -49,6 +49,9 @@ Status openLinear(const Arguments &arguments, RunInputs &inputs) {
 }
 
 Status openLogits(const Arguments &arguments, RunInputs &inputs) {
+  if (inputs.type.tf32)
+    return userError("expected --dtype f32, bf16 or f16 with --logits, found 'tf32'; it is a way to multiply "
+                     "f32 matrices, and logits are products already");
   if (inputs.variant != Variant::automatic && inputs.variant != Variant::lossOnly)
     return userError("expected --variant auto or loss_only with --logits, found '" +
                      *arguments.text("--variant") + "'; the others are ways to compute the logits");
@@ -65,6 +68,16 @@ Status openMatrices(const Arguments &arguments, RunInputs &inputs) {
   if (!arguments.has("--logits") && !linear)
     return userError("expected --hidden X.npy and --weight W.npy, or --logits Z.npy; found neither");
   return linear ? openLinear(arguments, inputs) : openLogits(arguments, inputs);
+}
+
+/// Of a loss, which has no part in the logits.
+Status checkEval(const Arguments &arguments) {
+  for (const char *option :
+       {"--labels", "--logits", "--class-weight", "--label-smoothing", "--z-loss", "--objective", "--metrics",
+        "--grad-output", "--reduction", "--ignore-index", "--variant", "--workspace-limit", "--lmcl-margin"})
+    if (arguments.has(option))
+      return userError(fmt::format("expected no {} with --eval, which computes logits and no loss", option));
+  return {};
 }
 
 Status readLabels(const Arguments &arguments, RunInputs &inputs) {
@@ -149,8 +162,10 @@ Status checkLabels(const std::string &path, const std::vector<int64_t> &labels, 
 StatusOr<RunInputs> readRunInputs(const Arguments &arguments) {
   RunInputs inputs;
   TW_RETURN_IF_ERROR(readOptions(arguments, inputs));
+  if (inputs.eval) TW_RETURN_IF_ERROR(checkEval(arguments));
   TW_RETURN_IF_ERROR(openMatrices(arguments, inputs));
   TW_RETURN_IF_ERROR(readClassVectors(arguments, inputs));
+  if (inputs.eval) return StatusOr<RunInputs>(std::move(inputs));
   TW_RETURN_IF_ERROR(readLabels(arguments, inputs));
   TW_RETURN_IF_ERROR(readGradOutput(arguments, inputs));
   return StatusOr<RunInputs>(std::move(inputs));

@@ -5,16 +5,17 @@
 #include <vector>
 
 #include "compiler/base/status.h"
-#include "compiler/element_type.h"
 #include "kernels/loss_options.h"
 #include "tools/arguments.h"
 #include "tools/npy.h"
+#include "tools/number_type.h"
 
 namespace tilewright {
 
 /// What `tilewright run` was asked to do, checked as far as the files' headers and the labels tell.
 struct RunInputs : LossOptions {
-  ElementType element = ElementType::f32;
+  NumberType type;
+  bool eval = false; ///< wants the logits alone
   Variant variant = Variant::automatic;
   int64_t workspaceLimit = 0; ///< bytes; 0: none given
   std::optional<Margin> lmcl;

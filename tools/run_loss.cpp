@@ -4,6 +4,7 @@
 
 #include "kernels/cross_entropy.h"
 #include "kernels/linear_cross_entropy.h"
+#include "kernels/linear_logits.h"
 
 namespace tilewright {
 namespace {
@@ -64,8 +65,8 @@ StatusOr<RunResults> runLinear(Runtime &runtime, const RunInputs &inputs) {
   const ElementType f32 = ElementType::f32; // of gradients, as they are written, whatever the inputs
   const std::vector<int64_t> xShape = {inputs.rows, inputs.hiddenSize},
                              wShape = {inputs.classes, inputs.hiddenSize};
-  TW_ASSIGN_OR_RETURN(const OwnedTensor hidden, uploadFile(device, *inputs.hidden, inputs.element));
-  TW_ASSIGN_OR_RETURN(const OwnedTensor weight, uploadFile(device, *inputs.weight, inputs.element));
+  TW_ASSIGN_OR_RETURN(const OwnedTensor hidden, uploadFile(device, *inputs.hidden, inputs.type.element));
+  TW_ASSIGN_OR_RETURN(const OwnedTensor weight, uploadFile(device, *inputs.weight, inputs.type.element));
   TW_ASSIGN_OR_RETURN(const OwnedTensor bias, uploadVector(device, f32, inputs.bias));
   TW_ASSIGN_OR_RETURN(const CommonTensors common, commonTensors(device, inputs));
   OwnedTensor dHidden, dWeight, dBias;
@@ -87,6 +88,7 @@ StatusOr<RunResults> runLinear(Runtime &runtime, const RunInputs &inputs) {
   options.variant = inputs.variant;
   options.workspaceLimit = inputs.workspaceLimit;
   options.lmcl = inputs.lmcl;
+  options.tf32 = inputs.type.tf32;
 
   RunResults run;
   TW_ASSIGN_OR_RETURN(run.report, linearCrossEntropy(runtime, t, options));
@@ -97,12 +99,27 @@ StatusOr<RunResults> runLinear(Runtime &runtime, const RunInputs &inputs) {
   return run;
 }
 
+StatusOr<RunResults> runEval(Runtime &runtime, const RunInputs &inputs) {
+  Device &device = runtime.device();
+  const std::vector<int64_t> shape = {inputs.rows, inputs.classes};
+  TW_ASSIGN_OR_RETURN(const OwnedTensor hidden, uploadFile(device, *inputs.hidden, inputs.type.element));
+  TW_ASSIGN_OR_RETURN(const OwnedTensor weight, uploadFile(device, *inputs.weight, inputs.type.element));
+  TW_ASSIGN_OR_RETURN(const OwnedTensor bias, uploadVector(device, ElementType::f32, inputs.bias));
+  TW_ASSIGN_OR_RETURN(const OwnedTensor logits, allocateTensor(device, ElementType::f32, shape));
+  RunResults run;
+  TW_ASSIGN_OR_RETURN(run.report,
+                      linearLogits(runtime, {hidden.ref, weight.ref, bias.ref, logits.ref},
+                                   {inputs.logitScale, inputs.softcap, inputs.lmcl, inputs.type.tf32}));
+  run.results.push_back({"logits.npy", shape, logits});
+  return run;
+}
+
 StatusOr<RunResults> runOverLogits(Runtime &runtime, const RunInputs &inputs) {
   Device &device = runtime.device();
-  TW_ASSIGN_OR_RETURN(const OwnedTensor logits, uploadFile(device, *inputs.logits, inputs.element));
+  TW_ASSIGN_OR_RETURN(const OwnedTensor logits, uploadFile(device, *inputs.logits, inputs.type.element));
   TW_ASSIGN_OR_RETURN(CommonTensors common, commonTensors(device, inputs));
   OwnedTensor dLogits;
-  if (inputs.variant != Variant::lossOnly && inputs.element == ElementType::f32) {
+  if (inputs.variant != Variant::lossOnly && inputs.type.element == ElementType::f32) {
     dLogits = logits; // replaced in place
   } else if (inputs.variant != Variant::lossOnly) {
     TW_ASSIGN_OR_RETURN(dLogits, allocateTensor(device, ElementType::f32, {inputs.rows, inputs.classes}));

@@ -26,6 +26,9 @@ struct RunResults {
 /// Linear cross entropy of the inputs' hidden states and weight.
 StatusOr<RunResults> runLinear(Runtime &runtime, const RunInputs &inputs);
 
+/// The logits of the inputs' hidden states and weight.
+StatusOr<RunResults> runEval(Runtime &runtime, const RunInputs &inputs);
+
 /// Cross entropy of the inputs' logits.
 StatusOr<RunResults> runOverLogits(Runtime &runtime, const RunInputs &inputs);
 

@@ -93,7 +93,20 @@ private:
   }
 
   void storePacked(Value base, Value offset, Value vector) {
+    if (e.machine.tf32 && !paired) vector = roundedToTf32(vector);
     e.store(e.address(base, offset, unitType), vector);
+  }
+
+  /// To nearest, ties away from zero, as cvt.rna does; a carry into the exponent is right, one out of a NaN
+  /// is not.
+  Value roundedToTf32(Value vector) {
+    auto bitsType = e.vectorOf(b.getI32Type(), lanes);
+    auto constant = [&](int32_t value) { return e.splat(b.create<arith::ConstantIntOp>(value, 32), lanes); };
+    Value bits = b.create<vector::BitCastOp>(bitsType, vector);
+    Value carried = b.create<arith::AddIOp>(bits, constant(1 << 12));
+    Value cut = b.create<arith::AndIOp>(carried, constant(-(1 << 13)));
+    Value isNumber = b.create<arith::CmpFOp>(arith::CmpFPredicate::ORD, vector, vector);
+    return b.create<arith::SelectOp>(isNumber, b.create<vector::BitCastOp>(vector.getType(), cut), vector);
   }
 
   /// Panels of microColumns positions; in a panel, one packed element after the other along the contracted

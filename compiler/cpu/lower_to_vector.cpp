@@ -35,6 +35,7 @@ struct LowerToVectorPass : impl::LowerToVectorBase<LowerToVectorPass> {
     machine.registers = registers;
     machine.bf16Dot = bf16Dot;
     machine.contractionStep = contractionStep;
+    machine.tf32 = tf32;
     getOperation().walk([](tile::MaxSumExpOp op) { expandMaxSumExp(op); });
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (!kernel->hasAttr("tile.kernel")) continue;

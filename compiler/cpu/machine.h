@@ -12,6 +12,7 @@ struct Machine {
   int registers = 16;   ///< vector registers
   bool bf16Dot = false; ///< has vdpbf16ps: two bf16 products a lane, summed in fp32
   int64_t contractionStep = 256;
+  bool tf32 = false; ///< products round fp32 operands to TF32, so that results are those of tensor cores
 
   /// The accumulators of a product's inner loop: microRows × microColumns fp32 numbers stay in registers. Two
   /// vectors wide, so that one broadcast feeds two multiply-adds; 16 (or 8) accumulators cover their latency.

@@ -14,7 +14,7 @@ using layout::AxisMap;
 Multiply multiplyFor(Type left, Type right, const LoweringOptions &options) {
   if (left == right && (left.isBF16() || left.isF16()))
     return options.warpgroups ? Multiply::wgmma : Multiply::mma16;
-  return options.tf32 && left.isF32() && right.isF32() ? Multiply::tf32 : Multiply::fma;
+  return options.tf32 ? Multiply::tf32 : Multiply::fma; // which holds 16-bit numbers exactly
 }
 
 namespace {

@@ -24,7 +24,7 @@ enum class WarpRoles { automatic, alike, cooperative, pingPong };
 /// What is known before a kernel is lowered.
 struct LoweringOptions {
   int warps = 0;                  ///< 0: chosen by the kernel's tiles
-  bool tf32 = false;              ///< fp32 operands may be rounded to TF32
+  bool tf32 = false;              ///< fp32 operands are rounded to TF32
   int stages = 0;                 ///< of the copy pipeline; 0: as many as fit
   int64_t step = 0;               ///< elements of the contracted axis in a stage; 0: chosen
   int64_t sharedLimit = 99 << 10; ///< bytes of shared memory that a CTA can have

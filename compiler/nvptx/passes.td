@@ -27,7 +27,7 @@ def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"warps", "warps", "int64_t", "0", "warps of a CTA; 0: chosen by the kernel's tiles">,
-    Option<"tf32", "tf32", "bool", "false", "products of fp32 operands may round them to TF32">,
+    Option<"tf32", "tf32", "bool", "false", "products round fp32 operands to TF32">,
     Option<"stages", "stages", "int64_t", "0", "of the copies that feed a product; 0: chosen">,
     Option<"step", "step", "int64_t", "0", "32 or 64 elements of the contracted axis in a stage; 0: chosen">,
     Option<"hopper", "hopper", "bool", "false", "for sm_90a, and matrices whose rows are aligned to 16 bytes">,

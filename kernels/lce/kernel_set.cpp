@@ -12,8 +12,15 @@ constexpr int64_t kOneHotColumns = 512;
 // E is read and written once, a few cache lines of some rows at a time.
 constexpr Block kInPlaceBlock{8, 256};
 
-CompileOptions optionsFor(const Problem &problem, const Product &product) {
+/// E is fp32 for f16 inputs. A tensor core, where there is one, rounds it no more than f16 rounds the
+/// gradients.
+bool usesTf32(const Problem &problem, TargetKind target) {
+  return problem.tf32 || (problem.element == ElementType::f16 && target == TargetKind::nvptx);
+}
+
+CompileOptions optionsFor(const Problem &problem, const Product &product, TargetKind target) {
   CompileOptions options;
+  options.tf32 = usesTf32(problem, target);
   options.schedule.contractionStep = product.contractionStep;
   options.schedule.stages = product.stages;
   options.schedule.roles = product.roles;
@@ -25,7 +32,8 @@ CompileOptions optionsFor(const Problem &problem, const Product &product) {
 /// Collects what is wanted, and makes it all at once.
 class Wishes {
 public:
-  Wishes(const Problem &problem, const Config &config) : p_(problem), config_(config) {}
+  Wishes(const Problem &problem, const Config &config, TargetKind target)
+      : p_(problem), config_(config), target_(target) {}
 
   void collect(KernelSet &kernels) {
     // A small one first, which tells whether to compile at all; then the large ones, so that no thread is
@@ -75,7 +83,7 @@ private:
 
   bool isMean() const { return p_.reduction == Reduction::mean; }
 
-  CompileOptions optionsFor(ProductKind kind) const { return lce::optionsFor(p_, config_[kind]); }
+  CompileOptions optionsFor(ProductKind kind) const { return lce::optionsFor(p_, config_[kind], target_); }
   bool hasUniformFactor() const { return p_.isUniformRankOne() && p_.hasClassFactor(); }
 
   void forwardProduct(KernelSet &kernels) {
@@ -143,7 +151,7 @@ private:
       want(kernels.weightFacts, weightFacts(isMean()));
     }
     if (p_.terms.margin) {
-      want(kernels.classNorms, classNorms(p_.element, p_.terms.classWeight));
+      want(kernels.classNorms, rowNorms(p_.element, p_.terms.classWeight));
       if (p_.dWeight) {
         const bool inPlace = *p_.dWeight == ElementType::f32 && !p_.accumulate;
         want(kernels.normalise, normalise({p_.element, *p_.dWeight, inPlace, p_.accumulate}));
@@ -160,6 +168,7 @@ private:
 
   const Problem &p_;
   const Config &config_;
+  TargetKind target_;
   std::vector<JitRequest> requests_;
   std::vector<KernelHandle *> places_;
 };
@@ -168,7 +177,7 @@ private:
 
 StatusOr<KernelSet> makeKernels(Runtime &runtime, const Problem &problem, const Config &config) {
   KernelSet kernels;
-  Wishes wishes(problem, config);
+  Wishes wishes(problem, config, runtime.device().target().kind);
   wishes.collect(kernels);
   TW_RETURN_IF_ERROR(wishes.make(runtime));
   return kernels;
@@ -176,7 +185,7 @@ StatusOr<KernelSet> makeKernels(Runtime &runtime, const Problem &problem, const 
 
 Status compileProduct(Runtime &runtime, const Problem &problem, const Config &config, ProductKind product) {
   KernelSet kernels;
-  Wishes wishes(problem, config);
+  Wishes wishes(problem, config, runtime.device().target().kind);
   wishes.collect(kernels, product);
   return wishes.compile(runtime);
 }

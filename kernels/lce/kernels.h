@@ -53,6 +53,16 @@ struct ForwardSpec {
 };
 Kernel forward(const ForwardSpec &spec);
 
+/// The logits themselves.
+///
+/// (x N×H, w V×H, [row_norm N,] logit terms, out z N×V)
+struct LogitsSpec {
+  ElementType element, output;
+  Block block;
+  LossTerms terms = {};
+};
+Kernel logits(const LogitsSpec &spec);
+
 /// Where S is out of range, the anchor becomes the row's largest logit, and redo stays 1; it is 0 elsewhere.
 ///
 /// (sums C×T, tops C×T, out anchor C, out redo C)
@@ -162,10 +172,10 @@ Kernel dBias(const DBiasSpec &spec);
 constexpr int64_t kSummedRows = 1024;
 Kernel sumRows(ElementType element, bool factor);
 
-/// 1 / |w_j|, and that times the class weight where there is one.
+/// 1 / |w_j| of a matrix's rows, and that times the class weight where there is one.
 ///
 /// (w V×H[, class_weight V], out norm V[, out class_factor V])
-Kernel classNorms(ElementType element, bool classWeight);
+Kernel rowNorms(ElementType element, bool classWeight);
 
 /// From the gradient G of w_j's direction to that of w_j: dW_j = G_j - ŵ_j (ŵ_j·G_j).
 ///

@@ -5,12 +5,12 @@
 
 namespace tilewright::lce {
 
-Kernel classNorms(ElementType element, bool classWeight) {
+Kernel rowNorms(ElementType element, bool classWeight) {
   const std::string specialisation = elementName(element) + std::string(classWeight ? ",weights" : "");
-  return defineKernel("lce_class_norms", specialisation, [element, classWeight](KernelBuilder &k) {
+  return defineKernel("lce_row_norms", specialisation, [element, classWeight](KernelBuilder &k) {
     const View w = k.input("w", element, 2);
     const View weight = classWeight ? k.input("class_weight", ElementType::f32, 1) : View();
-    const View norm = k.output("class_norm", ElementType::f32, 1);
+    const View norm = k.output("norm", ElementType::f32, 1);
     const View factor = classWeight ? k.output("class_factor", ElementType::f32, 1) : View();
 
     const Range classes = k.blockRows(w.dim(0), kRowsPerProgram);

@@ -164,8 +164,7 @@ std::string Product::str() const {
 
 std::string Problem::str() const {
   std::string text = std::to_string(rows) + "x" + std::to_string(hidden) + "x" + std::to_string(classes) +
-                     " " + elementName(element) + ", labels " + elementName(label) + ", " +
-                     reductionName(reduction);
+                     " " + typeName() + ", labels " + elementName(label) + ", " + reductionName(reduction);
   if (dHidden) text += std::string(", dx ") + elementName(*dHidden);
   if (dWeight) text += std::string(", dw ") + elementName(*dWeight);
   if (dBias) text += std::string(", db ") + elementName(*dBias);

@@ -25,6 +25,7 @@ struct Problem {
   Reduction reduction = Reduction::mean;
   Upstream upstream = Upstream::one;
   bool wantsLse = false;
+  bool tf32 = false; ///< products of f32 round their operands
   LossTerms terms;
   RowOutputs outputs;
   bool accumulate = false; ///< dWeight and dBias are added to what is there
@@ -48,6 +49,7 @@ struct Problem {
   ElementType exponentials() const {
     return element == ElementType::bf16 ? ElementType::bf16 : ElementType::f32;
   }
+  const char *typeName() const { return tf32 ? "tf32" : elementName(element); }
   std::string str() const;
 };
 

@@ -207,7 +207,7 @@ TuningKey tuningKey(const Problem &problem, const DeviceInfo &device) {
                 {{"rows", sizeBucket(problem.rows)},
                  {"hidden", problem.hidden},
                  {"classes", problem.classes},
-                 {"type", elementName(problem.element)},
+                 {"type", problem.typeName()},
                  {"dx", typeName(problem.dHidden)},
                  {"dw", typeName(problem.dWeight)},
                  {"reduction", problem.reduction == Reduction::none ? "none" : "scalar"}}};

@@ -35,23 +35,18 @@ bool isAligned(const TensorRef &matrix) {
 StatusOr<Problem> validate(const LinearCrossEntropyTensors &t, const LinearCrossEntropyOptions &options) {
   TW_RETURN_IF_ERROR(checkOptions(options, t.classWeight.data != nullptr));
   if (options.lmcl) TW_RETURN_IF_ERROR(checkMargin(*options.lmcl, options, t.bias.data != nullptr));
-  TW_RETURN_IF_ERROR(checkMatrix(t.hidden, "hidden"));
-  TW_RETURN_IF_ERROR(checkMatrix(t.weight, "weight"));
+  TW_RETURN_IF_ERROR(checkLinearInputs(t.hidden, t.weight));
   Problem p;
   p.rows = t.hidden.sizes[0], p.hidden = t.hidden.sizes[1], p.classes = t.weight.sizes[0];
   p.element = t.hidden.element;
-  TW_RETURN_IF_ERROR(checkSizes(p.rows, p.classes));
-  if (p.hidden < 1) return userError("hidden states need at least 1 column, found 0");
-  TW_RETURN_IF_ERROR(checkShape(t.weight, "weight", p.classes, p.hidden));
-  if (t.weight.element != p.element)
-    return userError(std::string("weight must have the type of hidden, ") + elementName(p.element) +
-                     ", but has " + elementName(t.weight.element));
   TW_RETURN_IF_ERROR(checkLossTensors({t.label, t.gradOutput, t.loss, t.lse}, p.rows, options.reduction));
   const OptionTensors optional = {t.classWeight, t.gradLse, t.gradEntropy, t.entropy,
                                   t.argmax,      t.correct, t.monitored};
   TW_RETURN_IF_ERROR(checkOptionTensors(optional, p.rows, p.classes));
   if (t.bias.data) TW_RETURN_IF_ERROR(checkBias(t.bias, "bias", p.classes, p.element));
   TW_RETURN_IF_ERROR(checkGradients(t, p));
+  TW_RETURN_IF_ERROR(checkTf32(options.tf32, p.element));
+  p.tf32 = options.tf32;
   p.label = t.label.element;
   p.reduction = options.reduction;
   p.wantsLse = t.lse.data != nullptr;

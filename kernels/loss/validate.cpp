@@ -68,6 +68,23 @@ Status checkSizes(int64_t rows, int64_t classes) {
   return Status();
 }
 
+Status checkLinearInputs(const TensorRef &hidden, const TensorRef &weight) {
+  TW_RETURN_IF_ERROR(checkMatrix(hidden, "hidden"));
+  TW_RETURN_IF_ERROR(checkMatrix(weight, "weight"));
+  TW_RETURN_IF_ERROR(checkSizes(hidden.sizes[0], weight.sizes[0]));
+  if (hidden.sizes[1] < 1) return userError("hidden states need at least 1 column, found 0");
+  TW_RETURN_IF_ERROR(checkShape(weight, "weight", weight.sizes[0], hidden.sizes[1]));
+  if (weight.element == hidden.element) return Status();
+  return userError(std::string("weight must have the type of hidden, ") + elementName(hidden.element) +
+                   ", but has " + elementName(weight.element));
+}
+
+Status checkTf32(bool tf32, ElementType element) {
+  if (!tf32 || element == ElementType::f32) return Status();
+  return userError(std::string("tf32 is a way to multiply f32 matrices, but hidden has ") +
+                   elementName(element));
+}
+
 Status checkLossTensors(const LossTensors &t, int64_t rows, Reduction reduction) {
   if (t.label.element != ElementType::i32 && t.label.element != ElementType::i64)
     return expected("label", "a vector of i32 or i64", t.label);

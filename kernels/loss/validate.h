@@ -18,6 +18,10 @@ Status checkShape(const TensorRef &tensor, const std::string &name, int64_t rows
 /// A gradient: a matrix of this shape, f32 or the inputs' type.
 Status checkGradient(const TensorRef &tensor, const std::string &name, int64_t rows, int64_t columns,
                      ElementType element);
+/// X (N×H) and W (V×H): matrices of one type and as many columns.
+Status checkLinearInputs(const TensorRef &hidden, const TensorRef &weight);
+/// TF32 is for products of f32.
+Status checkTf32(bool tf32, ElementType element);
 /// Row and class numbers must fit the kernels' i32.
 Status checkSizes(int64_t rows, int64_t classes);
 

@@ -158,7 +158,15 @@ class Options(BadInput):
     def test_what_later_versions_have_is_refused_by_name(self):
         later = "is not available in this version"
         self.refuse_run(f"--variant recompute {later}", *GOOD, "--variant", "recompute")
-        self.refuse_run(f"--dtype tf32 {later}", *GOOD, "--dtype", "tf32")
+
+    def test_eval_computes_no_loss(self):
+        files = GOOD[:4] + GOOD[6:]
+        for words in (("--labels", "y.npy"), ("--reduction", "sum"), ("--label-smoothing", "0.1"), ("--metrics",),
+                      ("--lmcl-margin", "0.3"), ("--variant", "whole")):
+            self.refuse_run(f"expected no {words[0]} with --eval", *files, "--eval", *words)
+
+    def test_tf32_is_for_products(self):
+        self.refuse_run("with --logits, found 'tf32'", "--logits", "z.npy", *GOOD[4:], "--dtype", "tf32")
 
     def test_loss_options_out_of_range(self):
         for option, value, expected in (

@@ -180,6 +180,28 @@ def add_tests(name, words, options):
             setattr(LossOptionsTest, f"test_over_logits_{name}_{reduction}", over_logits)
 
 
+class EvalTest(LossOptionsTest):
+    def check(self, words, **options):
+        done = self.tilewright("run", "--hidden", "x.npy", "--weight", "w.npy", "--eval", "--out", "out", *words)
+        self.assertEqual((done.returncode, done.stderr), (0, b""), words)
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["logits.npy", "metrics.json"])
+        w = [self.w[j * HIDDEN:(j + 1) * HIDDEN] for j in range(CLASSES)]
+        loss = Loss(**options)
+        expected = [z for i in range(ROWS) for z in loss.logits(self.x[i * HIDDEN:(i + 1) * HIDDEN], w, IGNORED)]
+        shape, found = self.result("logits.npy")
+        self.assertEqual(shape, (ROWS, CLASSES))
+        self.assert_close(found, expected, 1e-5)
+
+    def test_plain(self):
+        self.check(())
+
+    def test_options_of_the_logits(self):
+        self.check(("--bias", "b.npy", "--logit-scale", 0.5, "--softcap", 2.5), bias=self.bias, scale=0.5, softcap=2.5)
+
+    def test_lmcl(self):
+        self.check(("--lmcl-scale", 4), lmcl=(0, 4))
+
+
 class MetricsTest(LossOptionsTest):
     def test_linear(self):
         self.check_observed(self.check_linear("--metrics"))
@@ -192,5 +214,6 @@ if __name__ == "__main__":
     for option_name, (option_words, option_meaning) in OPTIONS.items():
         add_tests(option_name, option_words, option_meaning)
     for attribute in [name for name in dir(LossOptionsTest) if name.startswith("test_")]:
-        setattr(MetricsTest, attribute, None)  # inherited, and run once
+        for derived in (EvalTest, MetricsTest):
+            setattr(derived, attribute, None)  # inherited, and run once
     cli.main()

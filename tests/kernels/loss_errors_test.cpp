@@ -138,6 +138,15 @@ TEST_F(LossErrors, OptionsThatExcludeEachOther) {
   expectError("LMCL goes with no bias", options);
 }
 
+TEST_F(LossErrors, Tf32IsForF32) {
+  const DeviceTensor halfX = DeviceTensor::matrix(device, ElementType::bf16, 6, 8);
+  const DeviceTensor halfW = DeviceTensor::matrix(device, ElementType::bf16, 10, 8);
+  tensors.hidden = halfX, tensors.weight = halfW;
+  LinearCrossEntropyOptions options;
+  options.tf32 = true;
+  expectError("tf32 is a way to multiply f32 matrices, but hidden has bf16", options);
+}
+
 TEST_F(LossErrors, OptionTensors) {
   const DeviceTensor few = DeviceTensor::vector(device, ElementType::f32, 9);
   tensors.classWeight = few;

@@ -37,7 +37,29 @@ void check(const std::string &device, const Setting &setting) {
   expectClose(result, referenceFor(setting.data, setting.call), setting.data);
 }
 
-using Case = std::tuple<std::string, ElementType, std::vector<LossFeature>>;
+/// What matrices hold, and how they are multiplied.
+enum class Numbers { f32, tf32, bf16, f16 };
+const char *numbersName(Numbers numbers) {
+  constexpr const char *names[] = {"f32", "tf32", "bf16", "f16"};
+  return names[static_cast<int>(numbers)];
+}
+
+LossCase makeCaseOf(Numbers numbers, DataKind kind, int64_t rows, int64_t hidden, int64_t classes,
+                    IgnorePattern ignored = IgnorePattern::none) {
+  constexpr ElementType elements[] = {ElementType::f32, ElementType::f32, ElementType::bf16,
+                                      ElementType::f16};
+  LossCase data = makeCase(kind, rows, hidden, classes, elements[static_cast<int>(numbers)], ignored);
+  data.tf32 = numbers == Numbers::tf32;
+  return data;
+}
+
+LossCall callOf(Numbers numbers) {
+  LossCall call;
+  if (numbers == Numbers::f16) call.gradient = ElementType::f32; // f16 cannot hold the smallest ones
+  return call;
+}
+
+using Case = std::tuple<std::string, Numbers, std::vector<LossFeature>>;
 
 class Options : public testing::TestWithParam<Case> {};
 
@@ -50,15 +72,15 @@ std::vector<double> upstream(Reduction reduction, int64_t rows) {
 }
 
 TEST_P(Options, MatchReference) {
-  const auto &[device, element, features] = GetParam();
+  const auto &[device, numbers, features] = GetParam();
   const LossCase cases[] = {
-      makeCase(DataKind::random, 64, 32, 256, element),
-      makeCase(DataKind::random, 37, 19, 131, element, IgnorePattern::some),
-      makeCase(DataKind::peaked, 50, 24, 300, element, IgnorePattern::firstHalf),
+      makeCaseOf(numbers, DataKind::random, 64, 32, 256),
+      makeCaseOf(numbers, DataKind::random, 37, 19, 131, IgnorePattern::some),
+      makeCaseOf(numbers, DataKind::peaked, 50, 24, 300, IgnorePattern::firstHalf),
   };
   for (Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none})
     for (const LossCase &data : cases) {
-      LossCall call;
+      LossCall call = callOf(numbers);
       call.reduction = reduction;
       call.gradOutput = upstream(reduction, data.rows);
       const Setting setting = settingOf(data, call, features);
@@ -67,13 +89,13 @@ TEST_P(Options, MatchReference) {
 }
 
 std::string nameOf(const testing::TestParamInfo<Case> &info) {
-  const auto &[device, element, features] = info.param;
-  return device + "_" + elementName(element) + "_" + featureNames(features);
+  const auto &[device, numbers, features] = info.param;
+  return device + "_" + numbersName(numbers) + "_" + featureNames(features);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sweep, Options,
                          testing::Combine(testing::ValuesIn(testDevices()),
-                                          testing::Values(ElementType::f32, ElementType::bf16),
+                                          testing::Values(Numbers::f32, Numbers::bf16),
                                           testing::ValuesIn(lossFeatureSets(false))),
                          nameOf);
 
@@ -84,19 +106,26 @@ std::vector<std::vector<LossFeature>> singleFeatures() {
   return sets;
 }
 
+// What is added to a product does not depend on how the product is made: pairs would say nothing new.
+INSTANTIATE_TEST_SUITE_P(OtherNumbers, Options,
+                         testing::Combine(testing::ValuesIn(testDevices()),
+                                          testing::Values(Numbers::tf32, Numbers::f16),
+                                          testing::ValuesIn(singleFeatures())),
+                         nameOf);
+
 /// Each option in every way to compute the loss.
 class EachOption : public Options {};
 
 TEST_P(EachOption, InVariants) {
-  const auto &[device, element, features] = GetParam();
-  LossCall call;
+  const auto &[device, numbers, features] = GetParam();
+  LossCall call = callOf(numbers);
   call.variant = Variant::whole;
-  const LossCase data = makeCase(DataKind::peaked, 500, 48, 700, element, IgnorePattern::some);
+  const LossCase data = makeCaseOf(numbers, DataKind::peaked, 500, 48, 700, IgnorePattern::some);
   check(device, settingOf(data, call, features));
   call.variant = Variant::chunked;
   call.workspaceLimit = 700 << 10; // several chunks
   check(device, settingOf(data, call, features));
-  call = {};
+  call = callOf(numbers);
   call.variant = Variant::lossOnly;
   call.wantsDHidden = call.wantsDWeight = call.wantsDBias = false;
   Setting setting = settingOf(data, call, features);
@@ -105,10 +134,10 @@ TEST_P(EachOption, InVariants) {
 }
 
 TEST_P(EachOption, WithOneGradient) {
-  const auto &[device, element, features] = GetParam();
-  const LossCase data = makeCase(DataKind::random, 70, 21, 190, element, IgnorePattern::some);
+  const auto &[device, numbers, features] = GetParam();
+  const LossCase data = makeCaseOf(numbers, DataKind::random, 70, 21, 190, IgnorePattern::some);
   for (int which = 0; which < 3; ++which) {
-    LossCall call;
+    LossCall call = callOf(numbers);
     call.gap = 3;
     call.gradient = ElementType::f32;
     call.wantsDHidden = which == 0, call.wantsDWeight = which == 1, call.wantsDBias = which == 2;
@@ -119,7 +148,8 @@ TEST_P(EachOption, WithOneGradient) {
 
 INSTANTIATE_TEST_SUITE_P(Sweep, EachOption,
                          testing::Combine(testing::ValuesIn(testDevices()),
-                                          testing::Values(ElementType::f32, ElementType::bf16),
+                                          testing::Values(Numbers::f32, Numbers::tf32, Numbers::bf16,
+                                                          Numbers::f16),
                                           testing::ValuesIn(singleFeatures())),
                          nameOf);
 

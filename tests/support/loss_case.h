@@ -29,6 +29,7 @@ enum class IgnorePattern { none, some, firstHalf, all };
 struct LossCase {
   int64_t rows = 0, hidden = 0, classes = 0;
   ElementType element = ElementType::f32;
+  bool tf32 = false; ///< how f32 products are to be made
   int64_t ignoreIndex = kDefaultIgnoreIndex;
   std::vector<float> x, w;
   std::vector<int64_t> label;

@@ -101,6 +101,7 @@ LinearCrossEntropyOptions optionsOf(const LossCase &data, const LossCall &call) 
   options.workspaceLimit = call.workspaceLimit;
   options.lmcl = call.lmcl;
   options.accumulate = call.accumulate;
+  options.tf32 = data.tf32;
   return options;
 }
 

@@ -45,14 +45,14 @@ TEST(Accuracy, samplesAgreeWithTheReference) {
   EXPECT_LT(errors.loss, 1e-6);
   EXPECT_LT(errors.dHidden, 1e-6);
   EXPECT_LT(errors.dWeight, 1e-5); // lse in fp32 enters
-  EXPECT_TRUE(checkErrors(errors, ElementType::f32).ok());
+  EXPECT_TRUE(checkErrors(errors, {ElementType::f32}).ok());
 }
 
 TEST(Accuracy, wrongNumbersAndNanAreFound) {
   const LinearProblem problem = randomProblem({8, 8, 8}, ElementType::f32, 1);
   const LinearOutputs exact = exactOutputs(problem);
   const auto isCaught = [&](LinearOutputs outputs) {
-    return !checkErrors(sampledErrors(problem, outputs, 8), ElementType::f32).ok();
+    return !checkErrors(sampledErrors(problem, outputs, 8), {ElementType::f32}).ok();
   };
   EXPECT_FALSE(isCaught(exact));
   for (float wrong : {7.0f, NAN}) {
