@@ -29,9 +29,10 @@ std::string describe(const Problem &problem, const Config &config, const DeviceI
 
 } // namespace
 
-StatusOr<LossReport> lce::execute(Runtime &runtime, const Problem &problem, const Config &config,
+StatusOr<LossReport> lce::execute(Runtime &runtime, const Problem &asked, const Config &config,
                                   const LinearCrossEntropyTensors &tensors,
                                   const LinearCrossEntropyOptions &options, Stream stream) {
+  const Problem problem = asVariant(asked, config.variant);
   Device &device = runtime.device();
   LossReport report;
   report.variant = config.variant;
@@ -80,7 +81,7 @@ StatusOr<Config> chooseConfig(Runtime &runtime, const Problem &problem,
                               const LinearCrossEntropyTensors &tensors,
                               const LinearCrossEntropyOptions &options, Stream stream) {
   const Environment &environment = runtime.environment();
-  if (environment.autotune != AutotuneMode::off) {
+  if (environment.autotune != AutotuneMode::off && options.variant != Variant::recompute) {
     TuningCache &cache = *TuningCache::shared(environment.cacheDir);
     const TuningKey key = lce::tuningKey(problem, runtime.device().info());
     TuningCache::Record record = cache.find(key);

@@ -12,7 +12,7 @@ constexpr const char *kObjectives[] = {"log_prob", "prob"};
 constexpr const char *kMonitoredNames[] = {"largest_logit",    "mean_logit_norm", "mean_entropy",
                                            "mean_lse_squared", "mean_lse",        "accuracy"};
 static_assert(sizeof kMonitoredNames / sizeof *kMonitoredNames == kMonitoredQuantities);
-constexpr const char *kVariants[] = {"auto", "chunked", "whole", "loss_only"};
+constexpr const char *kVariants[] = {"auto", "chunked", "whole", "recompute", "loss_only"};
 
 template <typename T, std::size_t n>
 StatusOr<T> parseName(const std::string &name, const char *what, const char *const (&names)[n]) {

@@ -17,9 +17,10 @@ enum class Objective { logProb, prob };
 /// How a loss is computed. `automatic` leaves the choice to the planner.
 enum class Variant {
   automatic,
-  chunked,  ///< exponentials of one chunk of rows at a time are kept in memory
-  whole,    ///< one chunk holds every row
-  lossOnly, ///< no gradient: nothing of N×V elements is stored
+  chunked,   ///< exponentials of one chunk of rows at a time are kept in memory
+  whole,     ///< one chunk holds every row
+  recompute, ///< all rows, one slice of the classes at a time, whose logits are computed a second time
+  lossOnly,  ///< no gradient: nothing of N×V elements is stored
 };
 
 /// Labels with this value mark rows that take no part, unless an option says otherwise.

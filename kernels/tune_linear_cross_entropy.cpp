@@ -29,6 +29,8 @@ StatusOr<TuningKey> tuningKey(Runtime &runtime, const LinearCrossEntropyTensors 
 StatusOr<TuningOutcome> tuneLinearCrossEntropy(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
                                                const LinearCrossEntropyOptions &options,
                                                const TunerOptions &tuner, Stream stream) {
+  if (options.variant == Variant::recompute)
+    return userError("variant recompute has nothing to be tuned; tune without a variant");
   if (options.accumulate) return userError("tuning runs a call again and again; tune it without accumulate");
   TW_RETURN_IF_ERROR(lce::validate(tensors, options).status());
   const auto [plainTensors, plainOptions] = plain(tensors, options);

@@ -113,7 +113,8 @@ Command runCommand() {
       numberTypeSpec(": of the matrices as the loss sees them"),
       {"--reduction", "HOW", "mean (default), sum or none"},
       {"--ignore-index", "I", "rows with this label take no part (default -100)"},
-      {"--variant", "NAME", "auto (default), chunked, whole, or loss_only (no gradients)"},
+      {"--variant", "NAME",
+       "auto (default), chunked, whole, recompute (least memory), or loss_only (no gradients)"},
       {"--workspace-limit", "BYTES", "memory beside inputs and outputs, as 268435456 or 256MiB"},
       {"--device", "NAME", "cpu; default: what TILEWRIGHT_DEVICE says"},
   };

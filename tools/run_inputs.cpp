@@ -14,9 +14,8 @@ Status readOptions(const Arguments &arguments, RunInputs &inputs) {
   inputs.eval = arguments.has("--eval");
   TW_ASSIGN_OR_RETURN(const std::string reduction, arguments.choice("--reduction", {"mean", "sum", "none"}));
   TW_ASSIGN_OR_RETURN(inputs.reduction, parseReduction(reduction));
-  TW_ASSIGN_OR_RETURN(
-      const std::string variant,
-      arguments.choice("--variant", {"auto", "chunked", "whole", "loss_only"}, {"recompute"}));
+  TW_ASSIGN_OR_RETURN(const std::string variant,
+                      arguments.choice("--variant", {"auto", "chunked", "whole", "recompute", "loss_only"}));
   TW_ASSIGN_OR_RETURN(inputs.variant, parseVariant(variant));
   TW_RETURN_IF_ERROR(readLossOptions(arguments, inputs, inputs.lmcl));
   inputs.metrics = arguments.has("--metrics");

@@ -14,6 +14,7 @@ std::string str(const CombineSpec &spec) {
     text = std::string(elementName(spec.gradients->element)) +
            ",e=" + elementName(spec.gradients->exponentials) + "," + spec.gradients->upstream.str() +
            completions[static_cast<int>(spec.gradients->completion)];
+    if (!spec.gradients->scalesRows) text += ",no xs";
     if (!spec.terms.logitsAreProducts()) text += ",rates";
     if (spec.terms.margin) text += ",margin";
   }
@@ -51,11 +52,11 @@ private:
   void declareGradients(KernelBuilder &k, const CombineSpec &spec) {
     const ElementType f32 = ElementType::f32;
     upstream = declareUpstream(k, spec.gradients->upstream);
-    x = k.input("xc", spec.gradients->element, 2);
+    if (spec.gradients->scalesRows) x = k.input("xc", spec.gradients->element, 2);
     if (!spec.terms.logitsAreProducts())
       rate = k.input("rate", f32, 1), targetRate = k.input("target_rate", f32, 1);
     scale = k.output("scale", f32, 1), oneHot = k.output("one_hot", f32, 1);
-    scaled = k.output("xs", spec.gradients->exponentials, 2);
+    if (spec.gradients->scalesRows) scaled = k.output("xs", spec.gradients->exponentials, 2);
     if (spec.gradients->completion != Completion::none) {
       factor = k.output("factor", f32, 1);
       if (spec.terms.gradEntropy) moment = k.output("moment", f32, 1);
@@ -120,19 +121,21 @@ void storeGradients(KernelBuilder &k, const CombineSpec &spec, const Parameters 
   if (p.factor.valid()) k.store(p.factor, rows, factor);
   if (p.moment.valid()) k.store(p.moment, rows, times(times(totals.moment * row.v, rate), mended));
 
-  Tile target = times(targetGradient(row, totals), rated ? p.targetRate[rows] : Tile());
+  const Tile targetRate = rated ? p.targetRate[rows] : Tile();
+  Tile target = times(targetGradient(row, totals), targetRate);
   if (p.uniform.valid()) {
     const Tile uniform = select(row.number >= 0, times(totals.uniform, rate), 0);
     k.store(p.uniform, rows, uniform);
     // Only a second product takes the uniform part of all classes but the target, as it takes E.
     if (spec.gradients->completion == Completion::again)
-      addTo(target, -times(times(totals.uniform, row.classWeight), p.targetRate[rows]));
+      addTo(target, -times(times(totals.uniform, row.classWeight), targetRate));
   }
   if (p.self.valid()) k.store(p.self, rows, totals.self);
 
   const Tile scale = p.factor.valid() ? number(k, 1) : factor;
   k.store(p.scale, rows, scale);
   k.store(p.oneHot, rows, target);
+  if (!p.x.valid()) return;
   const Range hidden = k.whole(p.x.dim(1));
   const Tile x = p.x.at(rows, hidden);
   k.store(p.scaled, rows, hidden, p.factor.valid() ? x : scale * x);

@@ -41,8 +41,9 @@ Kernel completeAgain(const CompleteSpec &spec) {
     const View label = k.input("label", ElementType::i32, 1);
     const View anchor = rowInput("anchor"), factor = rowInput("factor");
     const View moment = spec.terms.gradEntropy ? rowInput("moment") : View();
-    const View uniform = rowInput("uniform");
-    const View classWeight = spec.terms.classWeight ? rowInput("class_weight") : View();
+    const bool smooths = spec.terms.labelSmoothing;
+    const View uniform = smooths ? rowInput("uniform") : View();
+    const View classWeight = smooths && spec.terms.classWeight ? rowInput("class_weight") : View();
     const View rowNorm = spec.terms.margin ? rowInput("row_norm") : View();
     const LogitTerms terms(spec.terms);
     terms.declare(k);
@@ -56,8 +57,10 @@ Kernel completeAgain(const CompleteSpec &spec) {
       const Tile above = z - anchor[rows];
       Tile ofP = factor[rows];
       if (moment.valid()) ofP = ofP + moment[rows] * above;
-      const Tile spread = classWeight.valid() ? uniform[rows] * classWeight[classes] : uniform[rows];
-      const Tile gradient = times(exp(above) * ofP - spread, terms.classRate(z, place));
+      Tile gradient = exp(above) * ofP;
+      if (smooths)
+        gradient = gradient - (classWeight.valid() ? uniform[rows] * classWeight[classes] : uniform[rows]);
+      gradient = times(gradient, terms.classRate(z, place));
       k.store(e, rows, classes, select(classes.positions() != label[rows], gradient, 0));
     });
   });

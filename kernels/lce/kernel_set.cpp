@@ -47,6 +47,7 @@ public:
       want(kernels.oneHotSum, oneHotSum(p_.element, kOneHotColumns));
     }
     if (p_.dBias) biasProduct(kernels);
+    if (config_.slices(p_) > 1) want(kernels.sliceLabels, sliceLabels());
     want(kernels.gatherRows,
          gatherRows({p_.element, p_.terms, p_.wantsGradients() && !p_.terms.logitsAreProducts()}));
     want(kernels.pendingRows, pendingRows());
@@ -98,10 +99,19 @@ private:
   }
 
   void hiddenProduct(KernelSet &kernels) {
-    want(kernels.dHidden,
-         dHidden({p_.element, p_.exponentials(), *p_.dHidden, config_.dHidden.block, p_.isUniformRankOne(),
-                  p_.terms.margin}),
-         optionsFor(ProductKind::dHidden));
+    using Slice = DHiddenSpec::Slice;
+    const auto wantSlice = [&](KernelHandle &place, Slice slice) {
+      const bool isPartial = slice == Slice::first || slice == Slice::next;
+      const ElementType output = isPartial ? ElementType::f32 : *p_.dHidden;
+      want(place,
+           dHidden({p_.element, p_.exponentials(), output, config_.dHidden.block, p_.isUniformRankOne(),
+                    p_.terms.margin && !isPartial, slice}),
+           optionsFor(ProductKind::dHidden));
+    };
+    const int64_t slices = config_.slices(p_);
+    wantSlice(kernels.dHidden.first, slices == 1 ? Slice::only : Slice::first);
+    if (slices > 2) wantSlice(kernels.dHidden.next, Slice::next);
+    if (slices > 1) wantSlice(kernels.dHidden.last, Slice::last);
   }
 
   void weightProduct(KernelSet &kernels) {
@@ -141,7 +151,8 @@ private:
     spec.sums = p_.rowSums();
     spec.outputs = p_.outputs;
     if (p_.wantsGradients())
-      spec.gradients = {p_.element, p_.exponentials(), {p_.upstream, isMean()}, p_.completion()};
+      spec.gradients = {
+          p_.element, p_.exponentials(), {p_.upstream, isMean()}, p_.completion(), p_.scalesRows()};
     return spec;
   }
 

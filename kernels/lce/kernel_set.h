@@ -13,8 +13,8 @@ struct PartKernels {
 /// The loaded kernels of one problem and configuration; those it has no use for stay null.
 struct KernelSet {
   KernelHandle compactRows, gatherRows, pendingRows, forward, checkAnchor, combine, reduceLoss;
-  KernelHandle rankLabels, oneHotSum, dHidden;
-  PartKernels dWeight, dBias;
+  KernelHandle rankLabels, oneHotSum, sliceLabels;
+  PartKernels dHidden, dWeight, dBias; ///< dHidden's parts are slices of the classes
 
   // Of some options only.
   KernelHandle rowWeights, weightFacts, classNorms, normalise;

@@ -78,7 +78,8 @@ enum class Completion { none, inPlace, again };
 /// (sums C×T, target C, anchor C, row C, label C[, tops C×T, best C×T], each of `sums` C×T[, row_norm C],
 ///  row terms, out row_loss N, out lse N[, out entropy N][, out argmax N, out correct N][, out top N, out
 ///  norm N]
-///  [, summary[, grad_output 1 or N], xc C×H[, rate C, target_rate C], out scale C, out one_hot C, out xs C×H
+///  [, summary[, grad_output 1 or N], xc C×H[, rate C, target_rate C], out scale C, out one_hot C[, out xs
+///  C×H]
 ///   [, out factor C[, out moment C]][, out uniform C][, out self C]])
 struct CombineSpec {
   struct Gradients {
@@ -86,6 +87,7 @@ struct CombineSpec {
     ElementType exponentials; ///< of xs
     UpstreamSpec upstream;
     Completion completion = Completion::none;
+    bool scalesRows = true; ///< makes xs
   };
   std::optional<Gradients> gradients;
   LossTerms terms = {};
@@ -104,11 +106,16 @@ struct CompleteSpec {
 };
 Kernel completeInPlace(const CompleteSpec &spec);
 
-/// The same from the logits: rate (E (factor + moment (z - a)) - uniform u).
+/// The same from the logits: rate (E (factor + moment (z - a)) [- uniform u]).
 ///
-/// (xc C×H, w V×H, label C, anchor C, factor C, [moment C,] uniform C, [class_weight V,] [row_norm C,]
+/// (xc C×H, w V×H, label C, anchor C, factor C, [moment C,] [uniform C, [class_weight V,]] [row_norm C,]
 ///  logit terms, out e C×V)
 Kernel completeAgain(const CompleteSpec &spec);
+
+/// Labels as a slice of the classes numbers them: beyond any class where a row's label lies elsewhere.
+///
+/// (label C, first, count, out slice_label C)
+Kernel sliceLabels();
 
 /// Sorts a chunk's rows by label: order[s] = row at sorted position s, run[s] = length of the run of equal
 /// labels that starts there (else 0), slot[label] = where its run starts (-1 beforehand).
@@ -122,14 +129,17 @@ Kernel rankLabels();
 /// (xc C×H, one_hot C, order C, run C, out u C×H)
 Kernel oneHotSum(ElementType element, int64_t columns);
 
-/// dX_i = r_i (E W)_i + t_i w_y [- uniform_i Σ_j u_j w_j][+ self_i x_i].
+/// dX_i = r_i (E W)_i + t_i w_y [- uniform_i Σ_j u_j w_j][+ self_i x_i]; of several slices of the classes,
+/// all but the last add up a partial dX of the chunk's rows.
 ///
-/// (e C×V, w V×H, label C, scale C, one_hot C, row C[, uniform C, class_sum 1×H][, self C, xc C×H], out dx
-/// N×H)
+/// (e C×V, w V×H, label C, scale C, one_hot C, row C[, uniform C, class_sum 1×H][, self C, xc C×H]
+///  [, partial C×H], out dx N×H or C×H)
 struct DHiddenSpec {
+  enum class Slice { only, first, next, last };
   ElementType element, exponentials, output;
   Block block;
   bool uniform = false, self = false;
+  Slice slice = Slice::only;
 };
 Kernel dHidden(const DHiddenSpec &spec);
 

@@ -43,12 +43,21 @@ Status Launches::run() {
   for (int64_t chunk = 0; chunk < config_.chunks(p_); ++chunk) {
     selectChunk(chunk);
     TW_RETURN_IF_ERROR(exponentials());
-    TW_RETURN_IF_ERROR(complete());
-    if (p_.dHidden) TW_RETURN_IF_ERROR(hiddenGradient());
-    if (p_.dWeight) TW_RETURN_IF_ERROR(weightGradient(chunk));
-    if (p_.dBias) TW_RETURN_IF_ERROR(biasGradient(chunk));
+    if (p_.wantsGradients()) TW_RETURN_IF_ERROR(gradients(chunk));
   }
   return finish();
+}
+
+Status Launches::gradients(int64_t chunk) {
+  if (p_.dWeight) TW_RETURN_IF_ERROR(prepareWeightGradient());
+  for (int64_t slice = 0; slice < config_.slices(p_); ++slice) {
+    TW_RETURN_IF_ERROR(selectSlice(slice));
+    TW_RETURN_IF_ERROR(complete());
+    if (p_.dHidden) TW_RETURN_IF_ERROR(hiddenGradient(slice));
+    if (p_.dWeight) TW_RETURN_IF_ERROR(weightProduct(chunk));
+    if (p_.dBias) TW_RETURN_IF_ERROR(biasGradient(chunk));
+  }
+  return Status();
 }
 
 // The last chunk's rows are those that a call leaves behind it. How a chunk of dW is stored depends on its
@@ -63,7 +72,8 @@ Status Launches::prepareProduct(ProductKind product) {
 Status Launches::launchProduct(ProductKind product) {
   selectChunk(config_.chunks(p_) - 1);
   if (product == ProductKind::forward) return forward();
-  if (product == ProductKind::dHidden) return hiddenGradient();
+  TW_RETURN_IF_ERROR(selectSlice(0));
+  if (product == ProductKind::dHidden) return hiddenGradient(0);
   return weightProduct(std::min<int64_t>(1, config_.chunks(p_) - 1));
 }
 
@@ -102,13 +112,28 @@ void Launches::selectChunk(int64_t chunk) {
   c_.row = w_.row.rows(first_, rows);
   c_.compactLabel = w_.compactLabel.rows(first_, rows);
   std::vector<TensorRef *> tensors = {
-      &c_.xc,      &c_.xs,   &c_.u,      &c_.target, &c_.anchor,  &c_.redo,  &c_.sums,
-      &c_.tops,    &c_.best, &c_.e,      &c_.scale,  &c_.oneHot,  &c_.order, &c_.run,
-      &c_.rowNorm, &c_.rate, &c_.factor, &c_.moment, &c_.uniform, &c_.self,  &c_.targetRate};
+      &c_.xc,     &c_.xs,       &c_.u,      &c_.target,  &c_.anchor, &c_.redo,      &c_.sums,    &c_.tops,
+      &c_.best,   &c_.e,        &c_.scale,  &c_.oneHot,  &c_.order,  &c_.run,       &c_.rowNorm, &c_.rate,
+      &c_.factor, &c_.partialX, &c_.moment, &c_.uniform, &c_.self,   &c_.targetRate};
   for (TensorRef &sum : c_.rowSums)
     tensors.push_back(&sum);
   for (TensorRef *tensor : tensors)
     if (tensor->data) *tensor = tensor->rows(0, rows);
+}
+
+Status Launches::selectSlice(int64_t slice) {
+  s_ = {t_.weight, t_.classWeight, t_.dWeight,     t_.dBias, c_.compactLabel,
+        w_.slot,   w_.partial,     w_.partialBias, values_};
+  if (config_.slices(p_) == 1) return Status();
+  const int64_t first = slice * config_.sliceClasses;
+  const int64_t count = std::min(config_.sliceClasses, p_.classes - first);
+  for (TensorRef *tensor : {&s_.weight, &s_.classWeight, &s_.dWeight, &s_.dBias, &s_.slot, &s_.partial,
+                            &s_.partialBias, &s_.values.bias, &s_.values.classNorm})
+    if (tensor->data) *tensor = tensor->rows(first, count);
+  c_.e = w_.e.rows(0, c_.xc.sizes[0]);
+  c_.e.sizes[1] = count;
+  s_.label = w_.sliceLabel.rows(0, c_.xc.sizes[0]);
+  return launch(kernels_.sliceLabels, {c_.compactLabel, first, count, s_.label});
 }
 
 Status Launches::gatherRows() {
@@ -151,8 +176,11 @@ Status Launches::combine() {
   rowTerms_.bind(values_, arguments);
   append(arguments, {c_.rowLoss, c_.lse, c_.entropy, c_.argmax, c_.correct, c_.top, c_.norm});
   if (p_.wantsGradients()) {
-    append(arguments, {c_.summary, t_.gradOutput, c_.xc, c_.rate, c_.targetRate, c_.scale, c_.oneHot, c_.xs,
-                       c_.factor, c_.moment, c_.uniform, c_.self});
+    append(arguments, {c_.summary, t_.gradOutput});
+    if (p_.scalesRows()) append(arguments, {c_.xc});
+    append(arguments, {c_.rate, c_.targetRate, c_.scale, c_.oneHot});
+    if (p_.scalesRows()) append(arguments, {c_.xs});
+    append(arguments, {c_.factor, c_.moment, c_.uniform, c_.self});
   }
   return launch(kernels_.combine, arguments);
 }
@@ -161,43 +189,45 @@ Status Launches::complete() {
   if (p_.completion() == Completion::none) return Status();
   KernelArguments arguments;
   if (p_.completion() == Completion::again) {
-    arguments = {c_.xc, t_.weight, c_.compactLabel, c_.anchor, c_.factor};
-    append(arguments, {c_.moment, c_.uniform, t_.classWeight});
+    arguments = {c_.xc, s_.weight, s_.label, c_.anchor, c_.factor};
+    append(arguments, {c_.moment, c_.uniform});
+    if (p_.terms.labelSmoothing) append(arguments, {s_.classWeight});
   } else {
     arguments = {c_.compactLabel, c_.anchor, c_.factor, c_.moment};
   }
   append(arguments, {c_.rowNorm});
-  logitTerms_.bind(values_, arguments);
+  logitTerms_.bind(s_.values, arguments);
   arguments.push_back(c_.e);
   return launch(kernels_.complete, arguments);
 }
 
-Status Launches::hiddenGradient() {
-  KernelArguments arguments = {c_.e, t_.weight, c_.compactLabel, c_.scale, c_.oneHot, c_.row};
+Status Launches::hiddenGradient(int64_t slice) {
+  const int64_t slices = config_.slices(p_);
+  const bool isLast = slice + 1 == slices;
+  KernelArguments arguments = {c_.e, s_.weight, s_.label, c_.scale, c_.oneHot, c_.row};
   if (p_.isUniformRankOne()) append(arguments, {c_.uniform, c_.classSum});
-  if (p_.terms.margin) append(arguments, {c_.self, c_.xc});
-  arguments.push_back(t_.dHidden);
-  return launch(kernels_.dHidden, arguments);
+  if (p_.terms.margin && isLast) append(arguments, {c_.self, c_.xc});
+  return launchPart(kernels_.dHidden, slice, slices, arguments, c_.partialX, t_.dHidden);
 }
 
-Status Launches::weightGradient(int64_t chunk) {
+Status Launches::prepareWeightGradient() {
   TW_RETURN_IF_ERROR(fill(device_, w_.slot, 0xFF, stream_)); // -1: the label does not occur
   TW_RETURN_IF_ERROR(launch(kernels_.rankLabels, {c_.compactLabel, c_.order, c_.run, w_.slot}));
   TW_RETURN_IF_ERROR(launch(kernels_.oneHotSum, {c_.xc, c_.oneHot, c_.order, c_.run, c_.u}));
-  if (p_.isUniformRankOne()) TW_RETURN_IF_ERROR(sumUp(kernels_.sumRows, c_.xc, c_.uniform, c_.rowSum));
-  return weightProduct(chunk);
+  if (!p_.isUniformRankOne()) return Status();
+  return sumUp(kernels_.sumRows, c_.xc, c_.uniform, c_.rowSum);
 }
 
 Status Launches::weightProduct(int64_t chunk) {
-  KernelArguments arguments = {c_.e, c_.xs, c_.u, w_.slot, w_.summary, first_};
+  KernelArguments arguments = {c_.e, c_.xs, c_.u, s_.slot, w_.summary, first_};
   if (p_.isUniformRankOne()) append(arguments, {c_.rowSum, classFactor()});
-  return launchPart(kernels_.dWeight, chunk, arguments, w_.partial, t_.dWeight);
+  return launchPart(kernels_.dWeight, chunk, config_.chunks(p_), arguments, s_.partial, s_.dWeight);
 }
 
 Status Launches::biasGradient(int64_t chunk) {
-  KernelArguments arguments = {c_.e, c_.compactLabel, c_.scale, c_.oneHot, w_.summary, first_};
+  KernelArguments arguments = {c_.e, s_.label, c_.scale, c_.oneHot, w_.summary, first_};
   if (p_.isUniformRankOne()) append(arguments, {c_.uniform, classFactor()});
-  return launchPart(kernels_.dBias, chunk, arguments, w_.partialBias, t_.dBias);
+  return launchPart(kernels_.dBias, chunk, config_.chunks(p_), arguments, s_.partialBias, s_.dBias);
 }
 
 Status Launches::finish() {
@@ -228,15 +258,15 @@ Status Launches::sumUp(const KernelHandle &kernel, const TensorRef &matrix, cons
   return Status();
 }
 
-Status Launches::launchPart(const PartKernels &kernels, int64_t chunk, KernelArguments arguments,
-                            const TensorRef &partial, const TensorRef &result) {
-  const bool last = chunk > 0 && chunk + 1 == config_.chunks(p_);
+Status Launches::launchPart(const PartKernels &kernels, int64_t part, int64_t parts,
+                            KernelArguments arguments, const TensorRef &partial, const TensorRef &result) {
+  const bool last = part > 0 && part + 1 == parts;
   if (last && kernels.last) {
     append(arguments, {partial, result});
     return launch(kernels.last, arguments);
   }
   arguments.push_back(partial.data ? partial : result);
-  return launch(chunk == 0 ? kernels.first : kernels.next, arguments);
+  return launch(part == 0 ? kernels.first : kernels.next, arguments);
 }
 
 const TensorRef &Launches::classFactor() const {

@@ -26,20 +26,22 @@ private:
   Status compact();
   Status prepare();
   void selectChunk(int64_t chunk);
+  Status selectSlice(int64_t slice);
+  Status gradients(int64_t chunk);
   Status exponentials();
   Status gatherRows();
   Status forward();
   Status combine();
   Status complete();
-  Status hiddenGradient();
-  Status weightGradient(int64_t chunk);
+  Status hiddenGradient(int64_t slice);
+  Status prepareWeightGradient();
   Status weightProduct(int64_t chunk);
   Status biasGradient(int64_t chunk);
   Status finish();
 
   Status sumUp(const KernelHandle &kernel, const TensorRef &matrix, const TensorRef &factor,
                const TensorRef &sum);
-  Status launchPart(const PartKernels &kernels, int64_t chunk, KernelArguments arguments,
+  Status launchPart(const PartKernels &kernels, int64_t part, int64_t parts, KernelArguments arguments,
                     const TensorRef &partial, const TensorRef &result);
   Status launch(const KernelHandle &kernel, const KernelArguments &arguments) {
     return device_.launch(*kernel, arguments, stream_);
@@ -59,6 +61,13 @@ private:
   const LogitTerms logitTerms_;
   const RowTerms rowTerms_;
   int64_t first_ = 0; ///< this chunk's first row
+
+  /// What of the parameters, and of what is made for each class, belongs to the slice at work.
+  struct SliceTensors {
+    TensorRef weight, classWeight, dWeight, dBias;
+    TensorRef label, slot, partial, partialBias;
+    TermValues values;
+  } s_;
 };
 
 } // namespace tilewright::lce

@@ -177,12 +177,23 @@ int64_t Config::chunks(const Problem &problem) const {
 
 std::string Config::str() const {
   std::string text = "chunk " + std::to_string(chunkRows) + ", forward " + forward.str();
+  if (variant == Variant::recompute) text = "slice " + std::to_string(sliceClasses) + ", " + text;
   if (variant != Variant::lossOnly) text += ", dx " + dHidden.str() + ", dw " + dWeight.str();
   return text;
 }
 
+int64_t Config::slices(const Problem &problem) const {
+  return variant == Variant::recompute ? ceilDiv(problem.classes, sliceClasses) : 1;
+}
+
+Problem asVariant(Problem problem, Variant variant) {
+  problem.recompute = variant == Variant::recompute;
+  return problem;
+}
+
 Completion Problem::completion() const {
   if (!wantsGradients()) return Completion::none;
+  if (recompute) return Completion::again;
   // Where logits of no weight have a share in the gradient, E no longer tells what they were.
   if (terms.labelSmoothing && terms.softcap) return Completion::again;
   return terms.gradEntropy ? Completion::inPlace : Completion::none;
@@ -215,11 +226,52 @@ std::optional<Config> inOneChunk(const Problem &problem, const Config &several, 
 
 } // namespace
 
+namespace {
+
+Status tooSmall(int64_t limit, int64_t smallest, const Problem &problem, Variant variant) {
+  return userError("a workspace limit of " + std::to_string(limit) + " bytes is too small: variant " +
+                   variantName(variant) + " needs at least " + std::to_string(smallest) + " bytes for " +
+                   problem.str() + "; raise the limit" +
+                   (variant == Variant::whole ? " or use the variant chunked" : ""));
+}
+
+/// All rows, and slices of the classes that are worth their memory, or small ones.
+Config slicedConfig(const Problem &problem, bool smallest, const DeviceInfo &device) {
+  const int64_t rows = std::max<int64_t>(problem.rows, 1);
+  Config config = configFor(problem, Variant::recompute, chunkBucket(rows), device);
+  const int64_t unit = std::max(config.forward.block.columns, config.dWeight.block.rows);
+  const int64_t bytes = rows * unit * static_cast<int64_t>(elementBytes(problem.exponentials()));
+  const int64_t units = ceilDiv(problem.classes, unit);
+  const int64_t most = smallest ? 1 : std::clamp<int64_t>(chunkBytes(device) / bytes, 1, units);
+  config.sliceClasses = ceilDiv(units, ceilDiv(units, most)) * unit; // all alike
+  return config;
+}
+
+/// The largest such slices that fit; where none do, what the smallest ones need.
+StatusOr<Config> planRecompute(const Problem &asked, int64_t workspaceLimit, const DeviceInfo &device,
+                               int64_t &needed) {
+  const Problem problem = asVariant(asked, Variant::recompute);
+  const Config least = slicedConfig(problem, true, device);
+  for (Config config = slicedConfig(problem, false, device);;
+       config.sliceClasses = roundUp(config.sliceClasses / 2, least.sliceClasses)) {
+    needed = layOut(problem, config, nullptr).bytes;
+    if (workspaceLimit == 0 || needed <= workspaceLimit) return config;
+    if (config.sliceClasses == least.sliceClasses)
+      return tooSmall(workspaceLimit, needed, problem, Variant::recompute);
+  }
+}
+
+} // namespace
+
 StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspaceLimit,
                       const DeviceInfo &device) {
+  int64_t needed = 0;
+  if (variant == Variant::recompute && problem.wantsGradients())
+    return planRecompute(problem, workspaceLimit, device, needed);
+  const bool isFree = variant == Variant::automatic;
   if (!problem.wantsGradients())
     variant = Variant::lossOnly;
-  else if (variant == Variant::automatic)
+  else if (isFree)
     variant = Variant::chunked;
 
   int64_t smallest = std::numeric_limits<int64_t>::max();
@@ -232,10 +284,11 @@ StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspace
     smallest = std::min(smallest, bytes);
     if (variant == Variant::whole) break;
   }
-  return userError("a workspace limit of " + std::to_string(workspaceLimit) +
-                   " bytes is too small: variant " + variantName(variant) + " needs at least " +
-                   std::to_string(smallest) + " bytes for " + problem.str() + "; raise the limit" +
-                   (variant == Variant::whole ? " or use the variant chunked" : ""));
+  if (isFree && problem.wantsGradients()) {
+    StatusOr<Config> config = planRecompute(problem, workspaceLimit, device, needed);
+    if (config.ok() || needed < smallest) return config;
+  }
+  return tooSmall(workspaceLimit, smallest, problem, variant);
 }
 
 namespace {
@@ -311,10 +364,15 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
   if (problem.dWeight) w.u = carver.matrix(f32, c, h, h);
   carver.skipTo(sums.bytes());
   if (problem.wantsGradients()) {
-    w.e = carver.matrix(problem.exponentials(), c, v, paddedStride(v, problem.exponentials()));
+    const int64_t columns = config.slices(problem) > 1 ? config.sliceClasses : v;
+    w.e = carver.matrix(problem.exponentials(), c, columns, paddedStride(columns, problem.exponentials()));
     w.scale = carver.vector(f32, c);
     w.oneHot = carver.vector(f32, c);
-    w.xs = carver.matrix(problem.exponentials(), c, h, h);
+    w.xs = problem.scalesRows() ? carver.matrix(problem.exponentials(), c, h, h) : w.xc;
+  }
+  if (config.slices(problem) > 1) {
+    w.sliceLabel = carver.vector(i32, c);
+    if (problem.dHidden) w.partialX = carver.matrix(f32, c, h, h);
   }
   if (problem.dWeight) {
     w.order = carver.vector(i32, c);

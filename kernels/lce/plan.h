@@ -25,15 +25,18 @@ struct Problem {
   Reduction reduction = Reduction::mean;
   Upstream upstream = Upstream::one;
   bool wantsLse = false;
-  bool tf32 = false; ///< products of f32 round their operands
   LossTerms terms;
   RowOutputs outputs;
   bool accumulate = false; ///< dWeight and dBias are added to what is there
   bool aligned = false;    ///< matrices and their rows, the workspace's too, begin at multiples of 16 bytes
+  bool tf32 = false;       ///< products of f32 round their operands
+  bool recompute = false; ///< gradients of x·w are made once the losses are known, from logits computed again
 
   bool wantsGradients() const { return dHidden || dWeight || dBias; }
   /// What E has to become before the products of the gradients.
   Completion completion() const;
+  /// Rows of X are multiplied for dW; else they go there as they are.
+  bool scalesRows() const { return completion() == Completion::none || element != exponentials(); }
   /// The gradient that all classes of a row get alike is added to the products instead.
   bool isUniformRankOne() const {
     return wantsGradients() && terms.labelSmoothing && completion() != Completion::again;
@@ -83,6 +86,7 @@ int64_t sharedBytesOf(const Product &product);
 struct Config {
   Variant variant = Variant::chunked;
   int64_t chunkRows = 0;
+  int64_t sliceClasses = 0; ///< of the variant recompute
   Product forward, dHidden, dWeight;
 
   Product &operator[](ProductKind kind) {
@@ -90,6 +94,7 @@ struct Config {
   }
   const Product &operator[](ProductKind kind) const { return const_cast<Config &>(*this)[kind]; }
   int64_t chunks(const Problem &problem) const; ///< at least 1
+  int64_t slices(const Problem &problem) const; ///< of the classes, at least 1
   std::string str() const;
 };
 
@@ -110,6 +115,8 @@ int64_t roundUp(int64_t a, int64_t multiple);
 
 /// The chunk that holds all of `rows` rows. Chunk sizes are few, for blocks depend on them.
 int64_t chunkBucket(int64_t rows);
+/// The same problem as a variant sees it.
+Problem asVariant(Problem problem, Variant variant);
 /// The smallest chunk that needs no more passes over `rows` rows than `chunk` does.
 int64_t balanced(int64_t rows, int64_t chunk);
 /// The largest chunk whose exponentials take about `bytes`; of the variant `whole`, all rows.
@@ -126,12 +133,16 @@ struct Workspace {
   TensorRef pending;              ///< 2
   TensorRef sums, tops;           ///< C×T
   PerRowSum<TensorRef> rowSums;   ///< C×T
-  TensorRef e;                    ///< C×V
+  TensorRef e;                    ///< C×V, or the classes of one slice
   TensorRef scale, oneHot;        ///< C
   TensorRef order, run;           ///< C
   TensorRef slot;                 ///< V
   TensorRef partial;              ///< V×H: dW so far, where the result cannot hold it
   TensorRef partialBias;          ///< V: the same of db
+
+  // Of several slices only.
+  TensorRef sliceLabel; ///< C
+  TensorRef partialX;   ///< C×H: dX so far
 
   // Of some options only.
   TensorRef entropy, argmax, correct, top, norm;    ///< N, unless the caller's own are used

@@ -155,10 +155,6 @@ class Options(BadInput):
         self.refuse_run("expected --dtype TYPE, found no value", *GOOD, "--dtype", "--device", "cpu")
         self.refuse_run("expected an option, found 'x.npy'", *GOOD, "x.npy")
 
-    def test_what_later_versions_have_is_refused_by_name(self):
-        later = "is not available in this version"
-        self.refuse_run(f"--variant recompute {later}", *GOOD, "--variant", "recompute")
-
     def test_eval_computes_no_loss(self):
         files = GOOD[:4] + GOOD[6:]
         for words in (("--labels", "y.npy"), ("--reduction", "sum"), ("--label-smoothing", "0.1"), ("--metrics",),
@@ -261,7 +257,7 @@ class Commands(BadInput):
         self.refuse("whose tensors fit", "bench", "--shape", "1000000,1,1000000", "--against", "copy")
         self.refuse("expected --against blas on device", "bench", "--shape", "1,2,3", "--against", "cublas")
         self.refuse("one of blas, cublas, copy", "bench", "--shape", "1,1,1", "--against", "mkl")
-        self.refuse("found both", "bench", "--shape", "1,1,1", "--against", "copy", "--compile")
+        self.refuse("--against, --each-option and --compile, found more", "bench", "--shape", "1,1,1", "--against", "copy", "--compile")
         self.refuse("in a folder that exists", "bench", "--shape", "8,8,8", "--json", "absent/file")
 
     def test_cache(self):

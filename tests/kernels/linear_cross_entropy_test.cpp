@@ -146,6 +146,15 @@ TEST_P(OnDevice, VariantsAgree) {
       call.workspaceLimit = 600 << 10;
       check(device, data, call);
       EXPECT_LT(runLinearCrossEntropy(runtimeFor(device), data, call).report.workspaceBytes, 600 << 10);
+      // Several slices of the classes.
+      call.variant = Variant::recompute;
+      const int64_t limit = (element == ElementType::bf16 ? 800 : 1200) << 10;
+      for (int64_t bytes : {int64_t(0), limit}) {
+        call.workspaceLimit = bytes;
+        check(device, data, call);
+      }
+      EXPECT_LE(runLinearCrossEntropy(runtimeFor(device), data, call).report.workspaceBytes, limit);
+      call.workspaceLimit = 0;
       call.variant = Variant::lossOnly;
       call.wantsDHidden = call.wantsDWeight = false;
       check(device, data, call);

@@ -125,6 +125,11 @@ TEST_P(EachOption, InVariants) {
   call.variant = Variant::chunked;
   call.workspaceLimit = 700 << 10; // several chunks
   check(device, settingOf(data, call, features));
+  call.variant = Variant::recompute;
+  call.workspaceLimit = (numbers == Numbers::bf16 ? 800 : 1200) << 10; // several slices
+  check(device, settingOf(data, call, features));
+  call.workspaceLimit = 0;
+  check(device, settingOf(data, call, features));
   call = callOf(numbers);
   call.variant = Variant::lossOnly;
   call.wantsDHidden = call.wantsDWeight = call.wantsDBias = false;
@@ -141,8 +146,11 @@ TEST_P(EachOption, WithOneGradient) {
     call.gap = 3;
     call.gradient = ElementType::f32;
     call.wantsDHidden = which == 0, call.wantsDWeight = which == 1, call.wantsDBias = which == 2;
-    const Setting setting = settingOf(data, call, features);
-    if (which < 2 || !setting.data.bias.empty()) check(device, setting);
+    for (const Variant variant : {Variant::automatic, Variant::recompute}) {
+      call.variant = variant;
+      const Setting setting = settingOf(data, call, features);
+      if (which < 2 || !setting.data.bias.empty()) check(device, setting);
+    }
   }
 }
 

@@ -51,6 +51,22 @@ TEST(Plan, WholeIsOneChunk) {
   EXPECT_EQ(layOut(p, config, nullptr).partial.rank, 0) << "one chunk accumulates nothing";
 }
 
+TEST(Plan, RecomputesInSlicesOfTheClasses) {
+  const Problem p = asVariant(problem(1024, 768, 32768, ElementType::bf16), Variant::recompute);
+  const Config roomy = planned(p, 0, 2, Variant::recompute),
+               tight = planned(p, 16 << 20, 2, Variant::recompute);
+  EXPECT_EQ(roomy.slices(p), 1);
+  EXPECT_GE(tight.slices(p), 8);
+  EXPECT_LE(layOut(p, tight, nullptr).bytes, 16 << 20);
+  EXPECT_GE(tight.slices(p) * tight.sliceClasses, p.classes);
+}
+
+TEST(Plan, RecomputesWhereNothingElseFits) {
+  const Problem p = problem(1024, 768, 32768, ElementType::bf16); // dW of several chunks needs 96 MiB
+  EXPECT_EQ(planned(p, 140 << 20).variant, Variant::chunked);
+  EXPECT_EQ(planned(p, 20 << 20).variant, Variant::recompute);
+}
+
 // A batch of another length may change how many chunks there are, but compiles nothing anew.
 TEST(Plan, BlocksAreTheSameThroughoutABucket) {
   for (int64_t rows : {385, 400, 511, 575, 576})
