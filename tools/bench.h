@@ -13,10 +13,10 @@ namespace tilewright {
 
 /// Each measures, prints a table, and returns the same figures as JSON.
 
-/// Linear + cross entropy forward and backward, in turn with its three products through a library.
-/// Checks a sample of the result against float64 first.
+/// Linear + cross entropy forward and backward in a limited workspace (0: not limited), in turn with its
+/// three products through a library. Checks a sample of the result against float64 first.
 StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape,
-                                             const NumberType &type, Floor floor);
+                                             const NumberType &type, Floor floor, int64_t workspaceLimit);
 
 /// Linear + cross entropy with each of its options, in turn with the plain loss.
 StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemShape &shape,

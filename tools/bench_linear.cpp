@@ -59,13 +59,14 @@ Status checkFits(double bytes, const Device &device) {
 }
 
 StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape,
-                                             const NumberType &type, Floor floor) {
+                                             const NumberType &type, Floor floor, int64_t workspaceLimit) {
   Device &device = runtime.device();
   TW_RETURN_IF_ERROR(checkFits(bytesNeeded(shape, type.element, floor), device));
   const LinearProblem problem = randomProblem(shape, type.element, 1);
   TW_ASSIGN_OR_RETURN(const LinearProblemTensors tensors, uploadProblem(device, problem));
   LinearCrossEntropyOptions options;
   options.tf32 = type.tf32;
+  options.workspaceLimit = workspaceLimit;
   LossReport report;
   const auto run = [&]() -> Status {
     TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, tensors.refs(), options));

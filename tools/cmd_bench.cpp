@@ -21,6 +21,7 @@ Status bench(const Arguments &arguments) {
     TW_ASSIGN_OR_RETURN(against, arguments.choice("--against", {"blas", "cublas", "copy"}, {}));
   }
   const bool compiling = arguments.has("--compile");
+  TW_ASSIGN_OR_RETURN(const int64_t workspaceLimit, arguments.bytes("--workspace-limit", 0));
   std::vector<ProblemShape> shapes;
   for (const std::string &text : arguments.list("--shape")) {
     TW_ASSIGN_OR_RETURN(const ProblemShape shape, parseShape(text));
@@ -32,6 +33,8 @@ Status bench(const Arguments &arguments) {
     return userError("expected one of --against, --each-option and --compile, found more");
   if (type.tf32 && (compiling || against == "copy"))
     return userError("expected --dtype tf32 with the loss's products, found none to be measured; use f32");
+  if (workspaceLimit > 0 && (compiling || options || against == "copy"))
+    return userError("expected --workspace-limit with one loss's products, found others to be measured");
 
   const std::optional<std::string> file = arguments.text("--json");
   if (file) TW_RETURN_IF_ERROR(checkFile(*file));
@@ -43,10 +46,11 @@ Status bench(const Arguments &arguments) {
   for (const ProblemShape &shape : shapes) {
     fmt::print("\n");
     TW_ASSIGN_OR_RETURN(nlohmann::ordered_json result,
-                        compiling           ? benchCompile(shape, type.element)
-                        : options           ? benchOptions(*runtime, shape, type)
-                        : against == "copy" ? benchOverLogits(*runtime, shape, type.element)
-                                            : benchLinear(*runtime, shape, type, floorNamed(against)));
+                        compiling ? benchCompile(shape, type.element)
+                        : options ? benchOptions(*runtime, shape, type)
+                        : against == "copy"
+                            ? benchOverLogits(*runtime, shape, type.element)
+                            : benchLinear(*runtime, shape, type, floorNamed(against), workspaceLimit));
     results.push_back(std::move(result));
   }
   if (file) return writeFile(*file, results.dump(2) + "\n");
@@ -59,7 +63,8 @@ Command benchCommand() {
   Command command;
   command.name = "bench";
   command.summary = "times beside a floor measured in the same run";
-  command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--against blas|cublas|copy] [--json FILE]\n"
+  command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--against blas|cublas|copy] [--workspace-limit "
+                  "BYTES] [--json FILE]\n"
                   "--shape N,H,V --each-option [--dtype TYPE] [--json FILE]\n"
                   "--compile [--shape N,H,V] [--dtype TYPE] [--json FILE]";
   command.options = {
@@ -71,6 +76,7 @@ Command benchCommand() {
        "and a copy of them"},
       {"--each-option", "", "the loss with each of its options, as a multiple of the plain one",
        OptionSpec::Kind::flag},
+      {"--workspace-limit", "BYTES", "memory beside inputs and gradients, as 268435456 or 256MiB"},
       {"--compile", "", "compile times of each kernel, first call cold and with kernels on disk",
        OptionSpec::Kind::flag},
       {"--json", "FILE", "the figures for programs"},

@@ -11,7 +11,7 @@ namespace tilewright {
 namespace {
 
 constexpr int kWidth = 760, kHeight = 420;
-constexpr int kLeft = 80, kRight = 24, kTop = 64, kBottom = 60;
+constexpr int kLeft = 80, kRight = 40, kTop = 64, kBottom = 60;
 
 /// Text between tags or quotes.
 std::string escaped(const std::string &text) {
@@ -113,7 +113,7 @@ Style styleOf(PlotPoint::Kind kind) {
   case PlotPoint::Kind::winner:
     return {"#c0392b", 5.5, "frontier"};
   case PlotPoint::Kind::heuristic:
-    return {"#1f6fb2", 5.5, "untuned"};
+    return {"#1f6fb2", 8, "untuned"}; // seen around a winner, which it may be
   case PlotPoint::Kind::measured:
     break;
   }

@@ -256,6 +256,8 @@ class Commands(BadInput):
         self.refuse("whose tensors fit", "bench", "--shape", "1000000,1000000,1000000")
         self.refuse("whose tensors fit", "bench", "--shape", "1000000,1,1000000", "--against", "copy")
         self.refuse("expected --against blas on device", "bench", "--shape", "1,2,3", "--against", "cublas")
+        self.refuse("is too small", "bench", "--shape", "100,8,1000", "--workspace-limit", "1KiB")
+        self.refuse("expected --workspace-limit with", "bench", "--shape", "1,1,1", "--workspace-limit", "1MiB", "--against", "copy")
         self.refuse("one of blas, cublas, copy", "bench", "--shape", "1,1,1", "--against", "mkl")
         self.refuse("--against, --each-option and --compile, found more", "bench", "--shape", "1,1,1", "--against", "copy", "--compile")
         self.refuse("in a folder that exists", "bench", "--shape", "8,8,8", "--json", "absent/file")

@@ -98,6 +98,11 @@ class CommandsTest(cli.CliTest):
         for dtype in ("bf16", "f16"):
             self.assertIn(dtype, self.succeed("bench", "--shape", "64,32,1000", "--dtype", dtype))
 
+    def test_bench_in_little_memory(self):
+        self.succeed("bench", "--shape", "600,32,1000", "--workspace-limit", "1MiB", "--json", "bench.json")
+        with open(self.path("bench.json")) as file:
+            self.assertLessEqual(json.load(file)[0]["workspace_bytes"], 1 << 20)
+
     def test_bench_against_copy(self):
         self.assertIn("of copy", self.succeed("bench", "--shape", "64,1,1000", "--against", "copy"))
 
