@@ -93,6 +93,8 @@ void describeLaunch(Artifact &artifact, ModuleOp lowered) {
   artifact.threads = static_cast<int>(noted("threads"));
   artifact.sharedBytes = noted("shared_bytes");
   artifact.persistent = function->hasAttr("persistent");
+  if (auto ctas = function->getAttrOfType<IntegerAttr>("cluster_ctas"))
+    artifact.clusterCtas = static_cast<int>(ctas.getInt());
   if (auto maps = function->getAttrOfType<ArrayAttr>("tensor_maps"))
     for (auto map : maps.getAsRange<DenseI64ArrayAttr>())
       artifact.tensorMaps.push_back({static_cast<int>(map[0]), map[1], map[2]});

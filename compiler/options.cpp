@@ -33,7 +33,8 @@ StatusOr<WarpRoles> parseWarpRoles(const std::string &name) {
 std::string CompileOptions::str() const {
   return "contractionStep=" + std::to_string(schedule.contractionStep) +
          " stages=" + std::to_string(schedule.stages) + " warps=" + std::to_string(schedule.warps) +
-         " roles=" + warpRolesName(schedule.roles) + " rasterRows=" + std::to_string(schedule.rasterRows) +
+         " roles=" + warpRolesName(schedule.roles) + " clusterCtas=" + std::to_string(schedule.clusterCtas) +
+         " rasterRows=" + std::to_string(schedule.rasterRows) +
          " rowBlock=" + std::to_string(schedule.rowBlock) +
          " rowUnroll=" + std::to_string(schedule.rowUnroll) + " tf32=" + std::to_string(tf32) +
          " alignedMatrices=" + std::to_string(alignedMatrices) + " optLevel=" + std::to_string(optLevel);

@@ -80,6 +80,7 @@ static std::unique_ptr<Pass> createLowerToThreadsFor(const Target &target, const
   lowering.step = options.schedule.contractionStep;
   lowering.hopper = target.arch == "sm_90a" && options.alignedMatrices;
   lowering.roles = static_cast<int64_t>(options.schedule.roles);
+  lowering.clusterCtas = options.schedule.clusterCtas;
   lowering.rasterRows = options.schedule.rasterRows;
   lowering.sharedLimit = sharedLimit(target);
   return nvptx::createLowerToThreads(lowering);

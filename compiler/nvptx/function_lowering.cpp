@@ -235,6 +235,11 @@ void FunctionLowering::enter(func::FuncOp function, const Team &team) {
   teamEntry = e.i32(0).value;
 }
 
+void FunctionLowering::forgetPositions() {
+  e.threadId = teamEntry = e.pinned(e.threadId);
+  threadPositions.clear();
+}
+
 LogicalResult FunctionLowering::lowerInvariant() {
   auto isInvariant = [&](Operation *op) {
     WalkResult varies = op->walk([&](Operation *inner) {
@@ -428,9 +433,17 @@ void FunctionLowering::lowerLoad(Operation *op) {
 
 void FunctionLowering::loadRows(Operation *load, int64_t firstRow, int64_t rows) {
   Value tile = load->getResult(0);
-  SmallVector<Value> values = MemoryAccess(*this, load).load(firstRow, rows);
+  loadPiece(load, firstRow, 0, {rows, layouts_.of(tile).columns->registers()});
+}
+
+void FunctionLowering::loadPiece(Operation *load, int64_t row, int64_t column, StoreTarget::Piece piece) {
+  Value tile = load->getResult(0);
+  SmallVector<Value> values = MemoryAccess(*this, load).load(row, column, piece);
+  const int64_t columns = layouts_.of(tile).columns->registers();
   SmallVector<Value> &all = registersOf(tile);
-  llvm::copy(values, all.begin() + firstRow * layouts_.of(tile).columns->registers());
+  for (int64_t r = 0; r < piece.rows; ++r)
+    for (int64_t c = 0; c < piece.columns; ++c)
+      all[(row + r) * columns + column + c] = values[r * piece.columns + c];
 }
 
 } // namespace tilewright::nvptx

@@ -3,6 +3,7 @@
 #include "compiler/dialect/tile_ops.h"
 #include "compiler/nvptx/assign_layouts.h"
 #include "compiler/nvptx/emitter.h"
+#include "compiler/nvptx/store_target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -35,6 +36,8 @@ public:
   virtual ~WarpRole() = default;
   /// Lowers a product and, as far as it is this role's, what follows it in its block.
   virtual mlir::LogicalResult lowerFrom(tile::ContractOp op) = 0;
+  /// Where a store goes, if not to memory by the threads themselves.
+  virtual std::unique_ptr<StoreTarget> storeTarget(mlir::Operation *) { return nullptr; }
 };
 
 /// Threads that run programs together: a whole CTA, or some of its warps.
@@ -74,6 +77,9 @@ public:
   mlir::LogicalResult lowerProgram(llvm::ArrayRef<Num> programIds, WarpRole &role);
   /// The ops of a block that stand behind `op`.
   mlir::LogicalResult lowerAfter(mlir::Operation *op);
+  /// What depends on the thread's number is computed anew from here on. LLVM would else move all of it out of
+  /// a loop over programs, where it takes registers while the product needs them.
+  void forgetPositions();
   /// Lowers what `body` does into a block; what is evaluated there is not known behind it.
   mlir::LogicalResult within(mlir::Block *block, llvm::function_ref<mlir::LogicalResult()> body);
   void setRegisters(Value tile, SmallVector<Value> values) { registers[tile] = std::move(values); }
@@ -117,6 +123,7 @@ private:
   Value cloneOnElements(mlir::Operation *op, int64_t row, int64_t column);
   SmallVector<Value> &registersOf(Value tile);
   void loadRows(mlir::Operation *load, int64_t firstRow, int64_t rows);
+  void loadPiece(mlir::Operation *load, int64_t row, int64_t column, StoreTarget::Piece piece);
 
   // ---- sinks ----
 
@@ -124,6 +131,14 @@ private:
   bool dependsOnPending(Value value) const;
   SmallVector<mlir::Operation *> nextGroup();
   void emitGroup(SmallVector<mlir::Operation *> group);
+  void emitPieces(llvm::ArrayRef<mlir::Operation *> group, TileLayout layout,
+                  llvm::ArrayRef<std::unique_ptr<StoreTarget>> targets,
+                  llvm::MutableArrayRef<class RegisterSums> sums);
+  void emitPiece(llvm::ArrayRef<mlir::Operation *> group, int64_t row, int64_t column,
+                 StoreTarget::Piece piece, llvm::ArrayRef<std::unique_ptr<StoreTarget>> targets,
+                 llvm::MutableArrayRef<class RegisterSums> sums);
+  SmallVector<mlir::Operation *> wideLoads(llvm::ArrayRef<mlir::Operation *> group);
+  std::unique_ptr<StoreTarget> storeTarget(mlir::Operation *store);
   void sumRowByRow(llvm::MutableArrayRef<class RegisterSums> sums, TileLayout layout);
   void evaluateNarrowLoads(llvm::ArrayRef<mlir::Operation *> group);
 

@@ -37,6 +37,7 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
     options.sharedLimit = sharedLimit;
     options.hopper = hopper;
     options.roles = static_cast<WarpRoles>(static_cast<int64_t>(roles));
+    options.clusterCtas = clusterCtas;
     options.rasterRows = rasterRows;
     declareSharedMemory(getOperation());
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {

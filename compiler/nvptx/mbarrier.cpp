@@ -27,6 +27,17 @@ void arrive(Emitter &e, Num address) {
   e.ptx({}, "mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}", {address.value}, true);
 }
 
+void arriveAt(Emitter &e, Num address, Num cta) {
+  e.ptx({},
+        "{ .reg .b32 there;\n\tmapa.shared::cluster.u32 there, $0, $1;\n\t"
+        "mbarrier.arrive.shared::cluster.b64 _, [there]; }",
+        "r,r,~{memory}", {address.value, cta.value}, true);
+}
+
+void clusterBarrier(Emitter &e) {
+  e.ptx({}, "barrier.cluster.arrive;\n\tbarrier.cluster.wait;", "~{memory}", {}, true);
+}
+
 void waitForPhase(Emitter &e, Num address, Num parity) {
   e.ptx({},
         "{ .reg .pred over;\n\t"

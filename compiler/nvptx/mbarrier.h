@@ -13,7 +13,12 @@ void fenceBarrierInit(Emitter &e);
 /// Arrives, and makes the phase wait for `bytes` more that copies announce.
 void arriveExpecting(Emitter &e, Num address, int64_t bytes);
 void arrive(Emitter &e, Num address);
+/// At the barrier that lies at the same place in another CTA of the cluster.
+void arriveAt(Emitter &e, Num address, Num cta);
 void waitForPhase(Emitter &e, Num address, Num parity);
+
+/// All threads of the cluster's CTAs have come here, and see what each wrote before.
+void clusterBarrier(Emitter &e);
 
 /// Writes to shared memory by this thread come before what the copy engine and the tensor cores do next.
 void fenceAsyncProxy(Emitter &e);

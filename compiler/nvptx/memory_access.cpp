@@ -10,6 +10,19 @@ using namespace mlir;
 
 constexpr int64_t kVectorBytes = 16;
 
+/// Two fp32 numbers are rounded and packed by one instruction.
+Value packPair(Emitter &e, Type element, Value low, Value high) {
+  Type i16 = e.b.getIntegerType(16), i32 = e.b.getI32Type();
+  auto roundedLow = low.getDefiningOp<arith::TruncFOp>(), roundedHigh = high.getDefiningOp<arith::TruncFOp>();
+  if (roundedLow && roundedHigh) {
+    const char *text = element.isBF16() ? "cvt.rn.bf16x2.f32 $0, $1, $2;" : "cvt.rn.f16x2.f32 $0, $1, $2;";
+    return e.ptx(i32, text, "=r,f,f", {roundedHigh.getIn(), roundedLow.getIn()}, false)[0];
+  }
+  Value lowBits = e.b.create<arith::ExtUIOp>(i32, e.bitcast(i16, low));
+  Value highBits = e.b.create<arith::ExtUIOp>(i32, e.bitcast(i16, high));
+  return e.b.create<arith::OrIOp>(lowBits, e.b.create<arith::ShLIOp>(highBits, e.i32(16).value));
+}
+
 MemoryAccess::MemoryAccess(FunctionLowering &lowering, Operation *op)
     : lowering(lowering), e(lowering.emitter()), op(op), view(lowering.view(viewOf(op))),
       element(view.element) {
@@ -146,24 +159,11 @@ void MemoryAccess::unpack(ValueRange words, SmallVector<Value> &elements) {
   }
 }
 
-/// Two fp32 numbers are rounded and packed by one instruction.
-Value MemoryAccess::packPair(Value low, Value high) {
-  Type i16 = e.b.getIntegerType(16), i32 = e.b.getI32Type();
-  auto roundedLow = low.getDefiningOp<arith::TruncFOp>(), roundedHigh = high.getDefiningOp<arith::TruncFOp>();
-  if (roundedLow && roundedHigh) {
-    const char *text = element.isBF16() ? "cvt.rn.bf16x2.f32 $0, $1, $2;" : "cvt.rn.f16x2.f32 $0, $1, $2;";
-    return e.ptx(i32, text, "=r,f,f", {roundedHigh.getIn(), roundedLow.getIn()}, false)[0];
-  }
-  Value lowBits = e.b.create<arith::ExtUIOp>(i32, e.bitcast(i16, low));
-  Value highBits = e.b.create<arith::ExtUIOp>(i32, e.bitcast(i16, high));
-  return e.b.create<arith::OrIOp>(lowBits, e.b.create<arith::ShLIOp>(highBits, e.i32(16).value));
-}
-
 SmallVector<Value> MemoryAccess::pack(ValueRange elements) {
   SmallVector<Value> words;
   if (wordType().isInteger(32) && bytesOf(element) == 2) {
     for (size_t i = 0; i < elements.size(); i += 2)
-      words.push_back(packPair(elements[i], elements[i + 1]));
+      words.push_back(packPair(e, element, elements[i], elements[i + 1]));
   } else {
     for (Value x : elements)
       words.push_back(e.bitcast(wordType(), x));
@@ -171,10 +171,10 @@ SmallVector<Value> MemoryAccess::pack(ValueRange elements) {
   return words;
 }
 
-SmallVector<Value> MemoryAccess::loadVectors(const Row &row) {
+SmallVector<Value> MemoryAccess::loadVectors(const Row &row, Stretch stretch) {
   SmallVector<Value> elements;
   int64_t words = granule * bytesOf(element) / bytesOf(wordType());
-  for (int64_t c = 0; c < layout.columns->registers(); c += granule) {
+  for (int64_t c = stretch.column; c < stretch.column + stretch.count; c += granule) {
     Value live = liveAt(row, c);
     int64_t offset = layout.columns->offsets[c] * bytesOf(element);
     unpack(e.loadGlobal(row.address, offset, wordType(), words, live), elements);
@@ -182,10 +182,10 @@ SmallVector<Value> MemoryAccess::loadVectors(const Row &row) {
   return elements;
 }
 
-SmallVector<Value> MemoryAccess::loadElements(const Row &row) {
+SmallVector<Value> MemoryAccess::loadElements(const Row &row, Stretch stretch) {
   SmallVector<Value> elements;
   Type word = bytesOf(element) == 2 ? e.b.getIntegerType(16) : element;
-  for (int64_t c = 0; c < layout.columns->registers(); ++c) {
+  for (int64_t c = stretch.column; c < stretch.column + stretch.count; ++c) {
     Value live = liveAt(row, c);
     int64_t offset = layout.columns->offsets[c] * bytesOf(element);
     elements.push_back(e.bitcast(element, e.loadGlobal(row.address, offset, word, 1, live)[0]));
@@ -193,20 +193,20 @@ SmallVector<Value> MemoryAccess::loadElements(const Row &row) {
   return elements;
 }
 
-void MemoryAccess::storeVectors(const Row &row, ValueRange values) {
-  for (int64_t c = 0; c < layout.columns->registers(); c += granule) {
-    Value live = liveAt(row, c);
-    int64_t offset = layout.columns->offsets[c] * bytesOf(element);
-    e.storeGlobal(row.address, offset, pack(values.slice(c, granule)), live);
+void MemoryAccess::storeVectors(const Row &row, int64_t column, ValueRange values) {
+  for (size_t i = 0; i < values.size(); i += granule) {
+    Value live = liveAt(row, column + i);
+    int64_t offset = layout.columns->offsets[column + i] * bytesOf(element);
+    e.storeGlobal(row.address, offset, pack(values.slice(i, granule)), live);
   }
 }
 
-void MemoryAccess::storeElements(const Row &row, ValueRange values) {
+void MemoryAccess::storeElements(const Row &row, int64_t column, ValueRange values) {
   Type word = bytesOf(element) == 2 ? e.b.getIntegerType(16) : element;
-  for (int64_t c = 0; c < layout.columns->registers(); ++c) {
-    Value live = liveAt(row, c);
-    int64_t offset = layout.columns->offsets[c] * bytesOf(element);
-    e.storeGlobal(row.address, offset, e.bitcast(word, values[c]), live);
+  for (auto [i, value] : llvm::enumerate(values)) {
+    Value live = liveAt(row, column + i);
+    int64_t offset = layout.columns->offsets[column + i] * bytesOf(element);
+    e.storeGlobal(row.address, offset, e.bitcast(word, value), live);
   }
 }
 
@@ -222,38 +222,52 @@ void MemoryAccess::ifVectors(SmallVector<Type> results, llvm::function_ref<Small
   values.assign(branch.getResults().begin(), branch.getResults().end());
 }
 
-SmallVector<Value> MemoryAccess::load(int64_t firstRegister, int64_t rows) {
+SmallVector<Value> MemoryAccess::load(int64_t row, int64_t column, Piece piece) {
   SmallVector<Row> where;
-  for (int64_t r = 0; r < rows; ++r)
-    where.push_back(rowAt(firstRegister + r));
+  for (int64_t r = 0; r < piece.rows; ++r)
+    where.push_back(rowAt(row + r));
+  return load(where, {column, piece.columns});
+}
+
+SmallVector<Value> MemoryAccess::load(ArrayRef<Row> rows, Stretch stretch) {
   auto each = [&](auto loadRow) {
     SmallVector<Value> values;
-    for (const Row &row : where)
-      values.append((this->*loadRow)(row));
+    for (const Row &row : rows)
+      values.append((this->*loadRow)(row, stretch));
     return values;
   };
   SmallVector<Value> values;
-  SmallVector<Type> types(rows * layout.columns->registers(), element);
+  SmallVector<Type> types(rows.size() * stretch.count, element);
   ifVectors(
       types, [&] { return each(&MemoryAccess::loadVectors); },
       [&] { return each(&MemoryAccess::loadElements); }, values);
   return values;
 }
 
-void MemoryAccess::store(int64_t row, ValueRange values) {
-  Row where = rowAt(row);
-  SmallVector<Value> none;
-  ifVectors(
-      {}, [&] { return storeVectors(where, values), SmallVector<Value>(); },
-      [&] { return storeElements(where, values), SmallVector<Value>(); }, none);
+void MemoryAccess::store(int64_t row, int64_t column, ArrayRef<SmallVector<Value>> rows) {
+  for (auto [r, values] : llvm::enumerate(rows)) {
+    Row where = rowAt(row + r);
+    if (!isa<tile::ReduceAddOp>(op)) {
+      storeRow(where, column, values);
+      continue;
+    }
+    storeRow(where, column, addTo(load(where, {column, int64_t(values.size())}), values));
+  }
 }
 
-void MemoryAccess::add(int64_t row, ValueRange values) {
-  SmallVector<Value> old = load(row, 1), sums;
+void MemoryAccess::storeRow(const Row &row, int64_t column, ValueRange values) {
+  SmallVector<Value> none;
+  ifVectors(
+      {}, [&] { return storeVectors(row, column, values), SmallVector<Value>(); },
+      [&] { return storeElements(row, column, values), SmallVector<Value>(); }, none);
+}
+
+SmallVector<Value> MemoryAccess::addTo(ValueRange old, ValueRange values) {
+  SmallVector<Value> sums;
   for (auto [before, value] : llvm::zip(old, values))
     sums.push_back(element.isF32() ? e.b.createOrFold<arith::AddFOp>(before, value)
                                    : e.b.createOrFold<arith::AddIOp>(before, value));
-  store(row, sums);
+  return sums;
 }
 
 } // namespace tilewright::nvptx

@@ -7,17 +7,19 @@ namespace tilewright::nvptx {
 /// The columns that a sweep's accesses may reach without masks.
 Num interiorColumns(FunctionLowering &lowering, tile::InteriorOp op);
 
+/// Two numbers of 16 bits as one of 32.
+Value packPair(Emitter &e, Type element, Value low, Value high);
+
 /// How one thread reaches its elements of the block that a load or store touches.
-class MemoryAccess {
+class MemoryAccess : public StoreTarget {
 public:
   MemoryAccess(FunctionLowering &lowering, mlir::Operation *op);
 
-  /// Rows [first, first + count) of the thread's registers; elements outside the view are zeros.
-  SmallVector<Value> load(int64_t firstRow, int64_t rows);
-  /// One row of registers. What is outside is dropped, and of replicas only one writes.
-  void store(int64_t row, ValueRange values);
-  /// Adds to memory.
-  void add(int64_t row, ValueRange values);
+  /// Registers from a row and a column on, row after row; elements outside the view are zeros.
+  SmallVector<Value> load(int64_t row, int64_t column, Piece piece);
+  /// What is outside is dropped, and of replicas only one writes.
+  void store(int64_t row, int64_t column, llvm::ArrayRef<SmallVector<Value>> values) override;
+  Piece piece() const override { return {1, layout.columns->registers()}; }
 
 private:
   struct Row {
@@ -32,13 +34,19 @@ private:
   void findVectors();
   Value uniformlyAligned();
 
-  SmallVector<Value> loadVectors(const Row &row);
-  SmallVector<Value> loadElements(const Row &row);
-  void storeVectors(const Row &row, ValueRange values);
-  void storeElements(const Row &row, ValueRange values);
+  /// Registers [column, column + count) of a row.
+  struct Stretch {
+    int64_t column, count;
+  };
+  SmallVector<Value> load(llvm::ArrayRef<Row> rows, Stretch stretch);
+  SmallVector<Value> loadVectors(const Row &row, Stretch stretch);
+  SmallVector<Value> loadElements(const Row &row, Stretch stretch);
+  void storeRow(const Row &row, int64_t column, ValueRange values);
+  void storeVectors(const Row &row, int64_t column, ValueRange values);
+  void storeElements(const Row &row, int64_t column, ValueRange values);
+  SmallVector<Value> addTo(ValueRange old, ValueRange values);
   void unpack(ValueRange words, SmallVector<Value> &elements);
   SmallVector<Value> pack(ValueRange elements);
-  Value packPair(Value low, Value high);
   Type wordType() const;
   void ifVectors(SmallVector<Type> results, llvm::function_ref<SmallVector<Value>()> vectors,
                  llvm::function_ref<SmallVector<Value>()> elements, SmallVector<Value> &values);

@@ -1,5 +1,7 @@
+#include "compiler/dialect/kernel_signature.h"
 #include "compiler/nvptx/specialize_warps.h"
 #include "compiler/nvptx/stage_ring.h"
+#include "compiler/nvptx/tile_store.h"
 #include "compiler/nvptx/warp_roles.h"
 #include "compiler/nvptx/wgmma_product.h"
 
@@ -39,13 +41,68 @@ bool isWritten(func::FuncOp kernel, Value view) {
   return kernel.getArgAttr(argument.getArgNumber(), tile::kWrittenAttr) != nullptr;
 }
 
+/// A store of the whole product's shape to a matrix that nothing else touches: threads could not see what the
+/// copy engine has yet to write.
+Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product) {
+  Operation *found = nullptr;
+  llvm::DenseMap<Value, int64_t> accesses;
+  kernel.walk([&](Operation *op) {
+    if (!isLoad(op) && !isStore(op)) return;
+    ++accesses[rootOf(viewOf(op))];
+    const bool fits =
+        isStore(op) && TileStore::canStore(op) &&
+        tile::tileType(op->getOperand(0)).getShape() == tile::tileType(product.getResult()).getShape();
+    if (fits && !found) found = op;
+  });
+  return found && accesses[rootOf(viewOf(found))] == 1 ? found : nullptr;
+}
+
 bool rolesFit(WarpRoles roles, int64_t rows, int64_t columns) {
   if (columns % 8 || columns > 256) return false;
   if (roles == WarpRoles::cooperative) return rows % 128 == 0 && rows * columns / 256 <= 128;
   return roles == WarpRoles::pingPong && rows % 64 == 0 && rows * columns / 128 <= 192;
 }
 
+/// Whether programs side by side in a row of the grid do the same steps of the product.
+bool runInStep(func::FuncOp kernel, tile::ContractOp product) {
+  if (tile::gridOf(kernel).size() != 2) return false;
+  SmallVector<Value> open{product.getAOffset()};
+  for (Operation *parent = product->getParentOp(); parent != kernel; parent = parent->getParentOp())
+    open.push_back(cast<scf::IfOp>(parent).getCondition());
+  for (Value view : {Value(product.getA()), Value(product.getB())})
+    for (auto narrow = view.getDefiningOp<tile::NarrowOp>(); narrow;
+         narrow = narrow.getView().getDefiningOp<tile::NarrowOp>())
+      open.push_back(narrow.getSize());
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second) continue;
+    auto id = dyn_cast<tile::ProgramIdOp>(op);
+    if (op->getNumRegions() || (id && id.getAxis() == 1)) return false;
+    open.append(op->operand_begin(), op->operand_end());
+  }
+  return true;
+}
+
 } // namespace
+
+void moveLoadsAhead(tile::ContractOp product) {
+  auto isAhead = [&](Value operand) {
+    Operation *source = operand.getDefiningOp();
+    return !source || source->getBlock() != product->getBlock() || source->isBeforeInBlock(product);
+  };
+  auto isMovable = [&](Operation *op) {
+    if (op->getNumRegions() || !llvm::all_of(op->getOperands(), isAhead)) return false;
+    const bool hasTiles = llvm::any_of(op->getResults(), isTile);
+    const bool loadsColumn = isLoad(op) && tile::tileType(op->getResult(0)).getDimSize(1) == 1 &&
+                             !isWritten(product->getParentOfType<func::FuncOp>(), viewOf(op));
+    return loadsColumn || (!hasTiles && !isStore(op) && isMemoryEffectFree(op));
+  };
+  for (Operation *op = product->getNextNode(), *next; op; op = next) {
+    next = op->getNextNode();
+    if (!op->hasTrait<OpTrait::IsTerminator>() && isMovable(op)) op->moveBefore(product);
+  }
+}
 
 std::optional<WarpPlan> planWarps(func::FuncOp kernel, const LoweringOptions &options) {
   if (!options.hopper || options.roles == WarpRoles::alike) return std::nullopt;
@@ -66,11 +123,15 @@ std::optional<WarpPlan> planWarps(func::FuncOp kernel, const LoweringOptions &op
   if (!rolesFit(roles, rows, columns)) return std::nullopt;
 
   const int64_t stageBytes = (rows + columns) * kStageDepth * 2;
-  const int64_t room = options.sharedLimit - kExchangeBytes - 1024; // alignment of the exchange's memory
+  Operation *store = boxedStore(kernel, product);
+  const int64_t room = options.sharedLimit - kExchangeBytes - (store ? StoreBoxes::kBytes : 0);
   int64_t fitting = room / StageRing::bytes(1, stageBytes);
   int64_t stages = std::min<int64_t>(fitting, options.stages ? options.stages : 4);
   if (stages < 2 || !isProducible(kernel, product)) return std::nullopt;
-  return WarpPlan{roles, stages, rows, columns};
+  const StagedOperand left{rows, product.getAAxis() == 1, {}, {}};
+  const int64_t ctas = options.clusterCtas ? options.clusterCtas : 1;
+  const bool clusters = ctas == 2 && left.canShare(2) && runInStep(kernel, product);
+  return WarpPlan{roles, stages, rows, columns, clusters ? ctas : 1, store};
 }
 
 } // namespace tilewright::nvptx

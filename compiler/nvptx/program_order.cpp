@@ -8,25 +8,26 @@ namespace tilewright::nvptx {
 
 static Num divide(Num a, Num b) { return {a.e, a.e->b.createOrFold<mlir::arith::DivUIOp>(a.value, b.value)}; }
 
-ProgramOrder::ProgramOrder(FunctionLowering &lowering, int64_t rasterRows)
-    : e(lowering.emitter()), total(e.i32(1)), rasterRows(rasterRows) {
+ProgramOrder::ProgramOrder(FunctionLowering &lowering, int64_t rasterRows, int64_t clusterCtas)
+    : e(lowering.emitter()), total(e.i32(1)), rasterRows(rasterRows), clusterCtas(clusterCtas) {
   mlir::func::FuncOp kernel = lowering.function();
   for (const GridAxis &axis : tile::gridOf(kernel)) {
     Value parameter = kernel.getArgument(axis.parameter);
     bool isView = mlir::isa<tile::ViewType>(parameter.getType());
     Num extent = isView ? lowering.view(parameter).sizes[axis.dim] : lowering.scalar(parameter);
-    sizes.push_back(e.narrow((extent + (axis.block - 1)) / axis.block));
+    const int64_t block = axis.block * (sizes.size() == 1 ? clusterCtas : 1);
+    sizes.push_back(e.narrow((extent + (block - 1)) / block));
     total = total * sizes.back();
   }
 }
 
-SmallVector<Num> ProgramOrder::programAt(Num number) const {
+SmallVector<Num> ProgramOrder::programAt(Num number, Num cta) const {
   if (sizes.size() < 2) return {e.wide(number)};
   Num perGroup = sizes[1] * rasterRows, group = divide(number, perGroup);
   Num inside = number - group * perGroup, first = group * rasterRows;
   Num rows = minimum(sizes[0] - first, e.i32(rasterRows));
   Num column = divide(inside, rows);
-  return {e.wide(first + (inside - column * rows)), e.wide(column)};
+  return {e.wide(first + (inside - column * rows)), e.wide(column * clusterCtas + cta)};
 }
 
 } // namespace tilewright::nvptx

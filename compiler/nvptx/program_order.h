@@ -10,20 +10,23 @@ namespace tilewright::nvptx {
 ///
 ///     rasterRows = 2      0 2 4 6 …
 ///                         1 3 5 7 …
+///
+/// CTAs of a cluster take neighbours in a row; a row's last program may then be one that is not there.
 class ProgramOrder {
 public:
   /// At the builder's place, where the kernel's parameters are known.
-  ProgramOrder(FunctionLowering &lowering, int64_t rasterRows);
+  ProgramOrder(FunctionLowering &lowering, int64_t rasterRows, int64_t clusterCtas);
 
-  Num count() const { return total; } ///< i32
-  /// Numbers along the grid's axes (i64) of the program that is the `number`-th in order.
-  SmallVector<Num> programAt(Num number) const;
+  Num count() const { return total; } ///< i32: programs that a cluster takes together count as one
+  /// Numbers along the grid's axes (i64) of the program that is the `number`-th in order, for this CTA (i32)
+  /// of its cluster.
+  SmallVector<Num> programAt(Num number, Num cta) const;
 
 private:
   Emitter &e;
   SmallVector<Num> sizes; ///< i32: programs along each axis
   Num total;
-  int64_t rasterRows;
+  int64_t rasterRows, clusterCtas;
 };
 
 } // namespace tilewright::nvptx

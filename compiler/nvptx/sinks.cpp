@@ -51,15 +51,21 @@ SmallVector<Operation *> FunctionLowering::nextGroup() {
   return group;
 }
 
+std::unique_ptr<StoreTarget> FunctionLowering::storeTarget(Operation *store) {
+  if (role)
+    if (auto target = role->storeTarget(store)) return target;
+  return std::make_unique<MemoryAccess>(*this, store);
+}
+
 void FunctionLowering::emitGroup(SmallVector<Operation *> group) {
   std::stable_partition(group.begin(), group.end(), [&](Operation *op) { return !isDeferred(op); });
   evaluateNarrowLoads(group);
-  SmallVector<std::unique_ptr<MemoryAccess>> targets;
+  SmallVector<std::unique_ptr<StoreTarget>> targets;
   SmallVector<RegisterSums> sums;
   for (Operation *op : group) {
     if (isStore(op)) {
       orderAccess(op);
-      targets.push_back(std::make_unique<MemoryAccess>(*this, op));
+      targets.push_back(storeTarget(op));
     } else {
       sums.emplace_back(*this, cast<tile::ReduceOp>(op));
     }
@@ -67,36 +73,76 @@ void FunctionLowering::emitGroup(SmallVector<Operation *> group) {
   TileLayout layout = layouts_.of(group.front()->getOperand(0));
   constexpr int64_t kManyRegisters = 64;
   const bool sumsRows = llvm::all_of(sums, [](RegisterSums &sum) { return sum.sumsRows(); });
-  if (targets.empty() && sumsRows && layout.registers() > kManyRegisters) {
+  if (targets.empty() && sumsRows && layout.registers() > kManyRegisters)
     sumRowByRow(sums, layout);
-    group.clear();
-  }
-  for (int64_t r = 0; !group.empty() && r < layout.rows->registers(); ++r) {
-    SmallVector<SmallVector<Value>> stored(targets.size());
-    for (int64_t c = 0; c < layout.columns->registers(); ++c) {
-      size_t nextTarget = 0, nextSum = 0;
-      for (Operation *op : group) {
-        Value element = evaluate(op->getOperand(0), r, c);
-        if (isStore(op))
-          stored[nextTarget++].push_back(element);
-        else
-          sums[nextSum++].add(r, c, element);
-      }
-    }
-    size_t nextTarget = 0;
-    for (Operation *op : group) {
-      if (!isStore(op)) continue;
-      if (isa<tile::ReduceAddOp>(op))
-        targets[nextTarget]->add(r, stored[nextTarget]);
-      else
-        targets[nextTarget]->store(r, stored[nextTarget]);
-      ++nextTarget;
-    }
-  }
+  else
+    emitPieces(group, layout, targets, sums);
   auto deferred = llvm::find_if(sums, [&](RegisterSums &sum) { return isDeferred(sum.operation()); });
   combineAcrossThreads(*this, MutableArrayRef<RegisterSums>(sums.begin(), deferred));
   for (RegisterSums &sum : sums)
     setRegisters(sum.result(), sum.values());
+}
+
+/// Rows one by one, or in the pieces that a target wants. What a piece loads is asked for while the piece
+/// before is worked on.
+void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout,
+                                  ArrayRef<std::unique_ptr<StoreTarget>> targets,
+                                  MutableArrayRef<RegisterSums> sums) {
+  const int64_t rows = layout.rows->registers(), columns = layout.columns->registers();
+  StoreTarget::Piece piece{1, columns};
+  for (auto &target : targets)
+    if (target->piece().columns < piece.columns) piece = target->piece();
+  SmallVector<Operation *> loads;
+  if (piece.columns < columns) loads = wideLoads(group);
+  auto load = [&](int64_t row, int64_t column) {
+    for (Operation *op : loads)
+      if (row < rows) loadPiece(op, row, column, piece);
+  };
+  load(0, 0);
+  for (int64_t row = 0; row < rows; row += piece.rows)
+    for (int64_t column = 0; column < columns; column += piece.columns) {
+      const bool isLast = column + piece.columns == columns;
+      load(isLast ? row + piece.rows : row, isLast ? 0 : column + piece.columns);
+      emitPiece(group, row, column, piece, targets, sums);
+    }
+}
+
+void FunctionLowering::emitPiece(ArrayRef<Operation *> group, int64_t row, int64_t column,
+                                 StoreTarget::Piece piece, ArrayRef<std::unique_ptr<StoreTarget>> targets,
+                                 MutableArrayRef<RegisterSums> sums) {
+  SmallVector<SmallVector<SmallVector<Value>>> stored(targets.size(),
+                                                      SmallVector<SmallVector<Value>>(piece.rows));
+  for (int64_t r = 0; r < piece.rows; ++r)
+    for (int64_t c = column; c < column + piece.columns; ++c) {
+      size_t nextTarget = 0, nextSum = 0;
+      for (Operation *op : group) {
+        Value element = evaluate(op->getOperand(0), row + r, c);
+        if (isStore(op))
+          stored[nextTarget++][r].push_back(element);
+        else
+          sums[nextSum++].add(row + r, c, element);
+      }
+    }
+  for (auto [target, values] : llvm::zip(targets, stored))
+    target->store(row, column, values);
+}
+
+/// Loads that the group needs whose elements are not known yet, of more than rows or columns.
+SmallVector<Operation *> FunctionLowering::wideLoads(ArrayRef<Operation *> group) {
+  SmallVector<Operation *> loads;
+  llvm::SmallPtrSet<Operation *, 16> visited;
+  auto visit = [&](auto &self, Value value) -> void {
+    Operation *op = value.getDefiningOp();
+    if (!op || !isTile(value) || !(isElementwise(op) || isLoad(op)) || !visited.insert(op).second) return;
+    for (Value operand : op->getOperands())
+      self(self, operand);
+    auto type = tile::tileType(value);
+    if (isLoad(op) && type.getDimSize(0) > 1 && type.getDimSize(1) > 1 && !registersOf(value)[0])
+      loads.push_back(op);
+  };
+  for (Operation *op : group)
+    visit(visit, op->getOperand(0));
+  return loads;
 }
 
 /// Each row in a basic block of its own, behind a condition that always holds and ptxas cannot tell: it works

@@ -17,13 +17,13 @@ constexpr int64_t kExchangeAlignment = 128;
 constexpr int64_t kConsumerRegisters = 232, kProducerRegisters = 40;
 constexpr int64_t kDefaultRasterRows = 8;
 
-/// Two parameters of 128 bytes, which stay where the launch puts them.
-func::FuncOp declareWithMaps(func::FuncOp kernel, OpBuilder &b) {
-  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
-  func::FuncOp lowered = declareLowered(kernel, b, {pointer, pointer});
+/// Parameters of 128 bytes, which stay where the launch puts them.
+func::FuncOp declareWithMaps(func::FuncOp kernel, OpBuilder &b, int64_t maps) {
+  SmallVector<Type> pointers(maps, LLVM::LLVMPointerType::get(b.getContext()));
+  func::FuncOp lowered = declareLowered(kernel, b, pointers);
   const unsigned count = lowered.getNumArguments();
   auto bytes = LLVM::LLVMArrayType::get(b.getI8Type(), 128);
-  for (unsigned i = count - 2; i < count; ++i) {
+  for (unsigned i = count - maps; i < count; ++i) {
     lowered.setArgAttr(i, LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(bytes));
     lowered.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(), b.getI64IntegerAttr(64));
   }
@@ -33,18 +33,35 @@ func::FuncOp declareWithMaps(func::FuncOp kernel, OpBuilder &b) {
 /// What the runtime must know: the maps' parameters and boxes, and how to launch.
 void describe(func::FuncOp lowered, tile::ContractOp product, const WarpPlan &plan, int64_t sharedBytes) {
   OpBuilder b(lowered.getContext());
-  auto map = [&](Value view, bool depthIsMinor, int64_t positions) -> Attribute {
-    StagedOperand operand{positions, depthIsMinor, {}, {}};
-    int64_t parameter = cast<BlockArgument>(rootOf(view)).getArgNumber();
-    return b.getDenseI64ArrayAttr({parameter, operand.boxRows(), kStageDepth});
+  auto map = [&](Value view, int64_t rows, int64_t columns) -> Attribute {
+    return b.getDenseI64ArrayAttr({cast<BlockArgument>(rootOf(view)).getArgNumber(), rows, columns});
   };
-  lowered->setAttr("tensor_maps",
-                   b.getArrayAttr({map(product.getA(), product.getAAxis() == 1, plan.rows),
-                                   map(product.getB(), product.getBAxis() == 1, plan.columns)}));
+  auto operand = [&](Value view, bool depthIsMinor, int64_t positions, int64_t shares) {
+    return map(view, StagedOperand{positions, depthIsMinor, {}, {}, shares}.boxRows(), kStageDepth);
+  };
+  SmallVector<Attribute> maps{operand(product.getA(), product.getAAxis() == 1, plan.rows, plan.clusterCtas),
+                              operand(product.getB(), product.getBAxis() == 1, plan.columns, 1)};
+  if (plan.boxedStore) {
+    Value view = viewOf(plan.boxedStore);
+    Type element = cast<tile::ViewType>(view.getType()).getElement();
+    maps.push_back(map(view, StoreBoxes::kRows, StoreBoxes::kRowBytes / bytesOf(element)));
+  }
+  lowered->setAttr("tensor_maps", b.getArrayAttr(maps));
   lowered->setAttr("persistent", b.getUnitAttr());
+  lowered->setAttr("cluster_ctas", b.getI64IntegerAttr(plan.clusterCtas));
   lowered->setAttr("threads", b.getI64IntegerAttr(kThreads));
   lowered->setAttr("shared_bytes", b.getI64IntegerAttr(sharedBytes));
 }
+
+/// Where things lie in a CTA's shared memory: boxes and stages, which begin at multiples of 1024, first.
+struct SharedMemory {
+  explicit SharedMemory(const WarpPlan &plan)
+      : stageBytes((plan.rows + plan.columns) * kStageDepth * 2),
+        ring(plan.boxedStore ? StoreBoxes::kBytes : 0),
+        exchange(llvm::alignTo(ring + StageRing::bytes(plan.stages, stageBytes), kExchangeAlignment)),
+        bytes(exchange + kExchangeBytes) {}
+  int64_t stageBytes, ring, exchange, bytes;
+};
 
 void setRegisterLimit(Emitter &e, const char *direction, int64_t registers) {
   e.ptx({}, std::string("setmaxnreg.") + direction + ".sync.aligned.u32 " + std::to_string(registers) + ";",
@@ -56,7 +73,7 @@ class WarpSpecialization {
 public:
   WarpSpecialization(func::FuncOp kernel, const LoweringOptions &options, const WarpPlan &plan)
       : kernel(kernel), options(options), plan(plan), builder(kernel), e(kernel.getLoc(), builder),
-        lowered(declareWithMaps(kernel, builder)) {
+        lowered(declareWithMaps(kernel, builder, maps())) {
     e.b.setInsertionPointToStart(&lowered.getBody().front());
   }
 
@@ -65,31 +82,45 @@ public:
     // The same in all threads of a warp, as ptxas can see from where it comes.
     Num warp = e.num(e.intrinsic(e.b.getI32Type(), "llvm.nvvm.shfl.sync.idx.i32",
                                  {e.i32(-1).value, (thread / 32).value, e.i32(0).value, e.i32(31).value}));
+    const SharedMemory memory(plan);
     Num base = addressOfSharedMemory(e), group = warp / 4;
-    const int64_t stageBytes = (plan.rows + plan.columns) * kStageDepth * 2;
-    const unsigned arguments = lowered.getNumArguments();
-    ProductFrame frame{plan, StageRing(e, base, plan.stages, stageBytes), lowered.getArgument(arguments - 2),
-                       lowered.getArgument(arguments - 1)};
+    ValueRange mapPointers = ValueRange(lowered.getArguments()).take_back(maps());
+    ProductFrame frame{plan,
+                       StageRing(e, base + memory.ring, plan.stages, memory.stageBytes),
+                       mapPointers[0],
+                       mapPointers[1],
+                       StoreBoxes{base, group, mapPointers.back()},
+                       ctaNumber()};
     auto first = e.b.create<scf::IfOp>(thread == 0, /*withElseRegion=*/false);
     e.inside(first.thenBlock(), [&] {
-      frame.ring.initBarriers(plan.teamThreads() / kGroupThreads);
+      frame.ring.initBarriers(plan.teamThreads() / kGroupThreads * plan.clusterCtas);
       fenceBarrierInit(e);
     });
-    e.barrier();
+    meet();
 
-    const int64_t exchange = llvm::alignTo(StageRing::bytes(plan.stages, stageBytes), kExchangeAlignment);
     auto roles = e.b.create<scf::IfOp>(group < 2, /*withElseRegion=*/true);
+    if (plan.clusterCtas > 1) meet(); // else one may end whose memory others still copy to
     e.b.create<func::ReturnOp>();
     e.b.setInsertionPointToStart(roles.thenBlock());
-    if (failed(consume(frame, thread, group, base + exchange))) return failure();
+    if (failed(consume(frame, thread, group, base + memory.exchange))) return failure();
     e.b.setInsertionPointToStart(roles.elseBlock());
     if (failed(produce(frame, thread, warp))) return failure();
-    describe(lowered, productOf(kernel), plan, exchange + kExchangeBytes);
+    describe(lowered, productOf(kernel), plan, memory.bytes);
     kernel.erase();
     return success();
   }
 
 private:
+  int64_t maps() const { return plan.boxedStore ? 3 : 2; }
+
+  Num ctaNumber() {
+    if (plan.clusterCtas == 1) return e.i32(0);
+    return e.num(e.b.create<NVVM::BlockIdXOp>(e.b.getI32Type())) & (plan.clusterCtas - 1);
+  }
+
+  /// All threads that may touch each other's shared memory.
+  void meet() { plan.clusterCtas > 1 ? clusterBarrier(e) : e.barrier(); }
+
   static tile::ContractOp productOf(func::FuncOp kernel) {
     tile::ContractOp product;
     kernel.walk([&](tile::ContractOp op) { product = op; });
@@ -98,6 +129,8 @@ private:
 
   LogicalResult consume(const ProductFrame &frame, Num thread, Num group, Num exchange) {
     setRegisterLimit(e, "inc", kConsumerRegisters);
+    // Cooperative warpgroups would wait for them; one that takes turns has the other's product to hide that.
+    if (plan.roles == WarpRoles::cooperative) moveLoadsAhead(productOf(kernel));
     LoweringOptions team = options;
     team.warps = static_cast<int>(plan.teamThreads() / 32);
     team.warpgroups = true;
@@ -108,7 +141,8 @@ private:
     lowering.enter(
         lowered, {isWhole ? thread : thread % kGroupThreads, exchange + number * bytes, (number + 1).value});
     Consumer role(lowering, frame, group);
-    if (failed(forEachProgram(lowering, role))) return failure();
+    if (failed(forEachProgram(lowering, role, frame.cta))) return failure();
+    if (plan.boxedStore) TileStore::finish(e);
     if (lowering.exchangeBytes() <= bytes) return success();
     return kernel.emitError("exchanges ") << lowering.exchangeBytes() << " bytes between threads, more than "
                                           << bytes << ": use smaller blocks or warps that are alike";
@@ -127,23 +161,25 @@ private:
     FunctionLowering lowering(slice, team, e);
     lowering.enter(lowered, {thread - kConsumerThreads, e.i32(0), e.i32(0).value});
     Producer role(lowering, frame);
-    LogicalResult result = forEachProgram(lowering, role);
+    LogicalResult result = forEachProgram(lowering, role, frame.cta);
     if (lowering.exchangeBytes())
       result = kernel.emitError("decides by an exchange between warps what it loads");
     slice.erase();
     return result;
   }
 
-  /// for number = this CTA's; number < count; number += CTAs
-  LogicalResult forEachProgram(FunctionLowering &lowering, WarpRole &role) {
+  /// for number = this cluster's; number < count; number += clusters
+  LogicalResult forEachProgram(FunctionLowering &lowering, WarpRole &role, Num cta) {
     if (failed(lowering.lowerInvariant())) return failure();
-    ProgramOrder order(lowering, options.rasterRows ? options.rasterRows : kDefaultRasterRows);
-    auto index = [&](Value number) { return e.toIndex(e.wide(e.num(number))); };
+    ProgramOrder order(lowering, options.rasterRows ? options.rasterRows : kDefaultRasterRows,
+                       plan.clusterCtas);
+    auto index = [&](Num number) { return e.toIndex(e.wide(number)); };
     Type i32 = e.b.getI32Type();
-    auto loop = e.b.create<scf::ForOp>(index(e.b.create<NVVM::BlockIdXOp>(i32)), index(order.count().value),
-                                       index(e.b.create<NVVM::GridDimXOp>(i32)));
+    Num first = e.num(e.b.create<NVVM::BlockIdXOp>(i32)), step = e.num(e.b.create<NVVM::GridDimXOp>(i32));
+    auto loop = e.b.create<scf::ForOp>(index(first / plan.clusterCtas), index(order.count()),
+                                       index(step / plan.clusterCtas));
     return lowering.within(loop.getBody(), [&] {
-      return lowering.lowerProgram(order.programAt(e.narrow(e.fromIndex(loop.getInductionVar()))), role);
+      return lowering.lowerProgram(order.programAt(e.narrow(e.fromIndex(loop.getInductionVar())), cta), role);
     });
   }
 

@@ -16,11 +16,19 @@ struct WarpPlan {
   WarpRoles roles;
   int64_t stages;
   int64_t rows, columns; ///< of a program's product
+  /// CTAs of a cluster, which run neighbours in a row of the grid in step: each copies a part of the left
+  /// operand, which is the same for all, to the shared memory of all. Bytes not moved from the second-level
+  /// cache are power that the tensor cores have.
+  int64_t clusterCtas = 1;
+  mlir::Operation *boxedStore = nullptr; ///< that the copy engine makes, see TileStore; at most one
   int64_t teamThreads() const { return roles == WarpRoles::cooperative ? 256 : 128; }
 };
 
 /// None where the kernel or its product is not of that form; the portable lowering serves those.
 std::optional<WarpPlan> planWarps(mlir::func::FuncOp kernel, const LoweringOptions &options);
+
+/// Moves loads of a few registers a thread, which the rest of the kernel waits for, ahead of its product.
+void moveLoadsAhead(tile::ContractOp product);
 
 /// Replaces the kernel by the program of one thread.
 mlir::LogicalResult lowerSpecialized(mlir::func::FuncOp kernel, const LoweringOptions &options,

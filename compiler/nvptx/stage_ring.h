@@ -8,7 +8,7 @@ namespace tilewright::nvptx {
 /// passes through stage i mod S. Two barriers of each stage say whose it is:
 ///
 ///     full    over when a step's bytes have arrived
-///     empty   over when each of the `readers` has done with it
+///     empty   over when each of the `readers`, of all CTAs that the step's bytes go to, has done with it
 class StageRing {
 public:
   /// Memory at `base` (i32, a multiple of 1024): the stages, then the barriers.

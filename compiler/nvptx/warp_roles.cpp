@@ -10,9 +10,11 @@ namespace {
 
 // Barriers of the CTA, by number: 0 is of all threads, 1 and 2 of the consumers' teams.
 constexpr int64_t kTurnBarrier = 3; ///< and 4: the turn of each warpgroup, pingPong
+constexpr int64_t kBoxBarrier = 5;  ///< and 6: of each warpgroup, about its boxes
 
 StagedOperand leftOf(FunctionLowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
-  return {frame.plan.rows, op.getAAxis() == 1, lowering.scalar(op.getAOffset()), frame.leftMap};
+  return {frame.plan.rows, op.getAAxis() == 1,     lowering.scalar(op.getAOffset()),
+          frame.leftMap,   frame.plan.clusterCtas, frame.cta};
 }
 StagedOperand rightOf(FunctionLowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
   return {frame.plan.columns, op.getBAxis() == 1, lowering.scalar(op.getBOffset()), frame.rightMap};
@@ -130,6 +132,7 @@ LogicalResult Consumer::lowerFrom(tile::ContractOp op) {
   steps.set(begin + stepsOf(e, depth));
   programs.set(program + 1);
   if (frame.plan.roles == WarpRoles::cooperative) {
+    loadAhead(op);
     multiply(op, begin, depth);
     return lowering.lowerAfter(op);
   }
@@ -139,6 +142,18 @@ LogicalResult Consumer::lowerFrom(tile::ContractOp op) {
     multiply(op, begin, depth);
     return lowering.lowerAfter(op);
   });
+}
+
+std::unique_ptr<StoreTarget> Consumer::storeTarget(Operation *store) {
+  if (store != frame.plan.boxedStore) return nullptr;
+  return std::make_unique<TileStore>(lowering, store, frame.boxes, kBoxBarrier);
+}
+
+/// What `moveLoadsAhead` moved; the product hides its latency.
+void Consumer::loadAhead(tile::ContractOp product) {
+  for (Operation &op : *product->getBlock())
+    if (isLoad(&op) && op.isBeforeInBlock(product) && tile::tileType(op.getResult(0)).getDimSize(1) == 1)
+      lowering.evaluateAll(op.getResult(0));
 }
 
 void Consumer::multiply(tile::ContractOp op, Num begin, Num depth) {
@@ -151,6 +166,7 @@ void Consumer::multiply(tile::ContractOp op, Num begin, Num depth) {
     for (int64_t column = 0; column < columns; ++column)
       registers.push_back(sums[row / 2][column / 2 * 4 + row % 2 * 2 + column % 2]);
   lowering.setRegisters(op.getResult(), std::move(registers));
+  lowering.forgetPositions();
 }
 
 /// While a step is multiplied, the one before is known to be over, and its stage is handed back.
@@ -170,7 +186,10 @@ Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, Num depth, Accum
     carried.append(values);
   auto handBack = [&](StageRing::Place place, Value condition) {
     auto branch = e.b.create<scf::IfOp>(condition, /*withElseRegion=*/false);
-    e.inside(branch.thenBlock(), [&] { arrive(e, ring.empty(place)); });
+    e.inside(branch.thenBlock(), [&] {
+      arrive(e, ring.empty(place));
+      if (frame.plan.clusterCtas == 2) arriveAt(e, ring.empty(place), frame.cta ^ e.i32(1));
+    });
   };
   auto unflatten = [&](ValueRange values) {
     for (size_t i = 0; i < sums.size(); ++i)

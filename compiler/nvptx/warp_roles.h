@@ -1,18 +1,21 @@
 #pragma once
 
 #include "compiler/nvptx/specialize_warps.h"
+#include "compiler/nvptx/tile_store.h"
 #include "compiler/nvptx/wgmma_product.h"
 
 namespace tilewright::nvptx {
 
-/// Shared memory of the consumers for all but products.
-constexpr int64_t kExchangeBytes = 32 << 10;
+/// Shared memory of the consumers for values that cross threads.
+constexpr int64_t kExchangeBytes = 2 << 10;
 
 /// What both roles know of a kernel's product.
 struct ProductFrame {
   const WarpPlan &plan;
   StageRing ring;
   Value leftMap, rightMap; ///< pointers to the operands' tensor maps
+  StoreBoxes boxes;        ///< where there is a boxed store
+  Num cta;                 ///< i32: this CTA's number in its cluster
 };
 
 /// Removes all of a kernel but its product and what that depends on.
@@ -39,8 +42,10 @@ public:
   /// `group` (i32): which of the two warpgroups.
   Consumer(FunctionLowering &lowering, const ProductFrame &frame, Num group);
   mlir::LogicalResult lowerFrom(tile::ContractOp op) override;
+  std::unique_ptr<StoreTarget> storeTarget(mlir::Operation *store) override;
 
 private:
+  void loadAhead(tile::ContractOp product);
   void multiply(tile::ContractOp op, Num begin, Num depth);
   Accumulators addSteps(tile::ContractOp op, Num begin, Num depth, Accumulators sums);
   void clearTail(const StagedOperand &left, const StagedOperand &right, Num data, Num live);

@@ -25,15 +25,19 @@ std::string list(int64_t count, llvm::function_ref<std::string(int64_t)> item) {
 } // namespace
 
 void StagedOperand::copy(Emitter &e, Num stage, Num k, Num barrier) const {
-  const int64_t panels = depthIsMinor ? 1 : positions / 64;
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    Num along = e.narrow(offset) + panel * 64, deep = e.narrow(k);
+  const bool isShared = shares > 1;
+  const int64_t boxes = depthIsMinor ? 1 : positions / 64 / shares,
+                boxPositions = depthIsMinor ? boxRows() : 64;
+  const std::string to =
+      isShared ? ".multicast::cluster [$0], [$1, {$2, $3}], [$4], $5;" : " [$0], [$1, {$2, $3}], [$4];";
+  Num skipped = isShared ? share * (boxes * boxPositions) : e.i32(0); // positions of other CTAs' shares
+  for (int64_t box = 0; box < boxes; ++box) {
+    Num first = skipped + box * boxPositions, along = e.narrow(offset) + first, deep = e.narrow(k);
     Num column = depthIsMinor ? deep : along, row = depthIsMinor ? along : deep;
-    e.ptx({},
-          "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {$2, $3}], "
-          "[$4];",
-          "r,l,r,r,r,~{memory}",
-          {(stage + panel * kPanelBytes).value, map, column.value, row.value, barrier.value}, true);
+    SmallVector<Value> operands{(stage + first * kLine).value, map, column.value, row.value, barrier.value};
+    if (isShared) operands.push_back(e.number(e.b.getIntegerType(16), (1 << shares) - 1).value);
+    e.ptx({}, "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes" + to,
+          isShared ? "r,l,r,r,r,h,~{memory}" : "r,l,r,r,r,~{memory}", operands, true);
   }
 }
 
@@ -51,13 +55,15 @@ void StagedOperand::clearDepth(Emitter &e, Num stage, Num live) const {
 }
 
 /// Fields: address / 16; distance / 16 of panels along the free axis (bit 16) and of groups of 8 lines (bit
-/// 32); the 128-byte swizzle (bit 62).
+/// 32); the 128-byte swizzle (bit 62). Only the low half differs, by a constant from one block to the next.
 Num StagedOperand::descriptor(Emitter &e, Num stage, int64_t firstPosition, int64_t firstDepth) const {
   const int64_t panelStep = depthIsMinor ? 1 : kPanelBytes / 16; // means nothing where there is one panel
-  const int64_t fixed = panelStep << 16 | (kGroupBytes / 16) << 32 | int64_t(1) << 62;
   const int64_t offset = firstPosition * kLine + firstDepth * (depthIsMinor ? 2 : kLine);
-  Value address = e.b.createOrFold<arith::ExtUIOp>(e.b.getI64Type(), ((stage + offset) >> 4).value);
-  return e.num(address) + fixed;
+  Num place = (stage >> 4) & 0x3FFF; // in a cluster, higher bits of an address are the CTA's number
+  Num low = place + (offset / 16 + (panelStep << 16));
+  const int64_t high = (kGroupBytes / 16) << 32 | int64_t(1) << 62;
+  Value wide = e.b.createOrFold<arith::ExtUIOp>(e.b.getI64Type(), low.value);
+  return e.num(e.b.createOrFold<arith::OrIOp>(wide, e.i64(high).value));
 }
 
 void addStage(Emitter &e, const StagedOperand &left, const StagedOperand &right, Type element, Num leftStage,

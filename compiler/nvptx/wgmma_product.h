@@ -18,10 +18,15 @@ struct StagedOperand {
   bool depthIsMinor;
   Num offset; ///< i64: the first position
   Value map;  ///< pointer to the tensor map
+  /// CTAs of a cluster that all need it: each copies its share to all of them.
+  int64_t shares = 1;
+  Num share{nullptr, {}}; ///< i32: this CTA's, where there are several
 
   int64_t bytes() const { return positions * kStageDepth * 2; }
   /// Rows of the boxes that the copy engine moves; all have 64 columns.
-  int64_t boxRows() const { return depthIsMinor ? positions : kStageDepth; }
+  int64_t boxRows() const { return depthIsMinor ? positions / shares : kStageDepth; }
+  /// Whether its boxes can be dealt to so many CTAs.
+  bool canShare(int64_t ctas) const { return (depthIsMinor ? positions / 8 : positions / 64) % ctas == 0; }
   /// Starts to copy depths [k, k + 64) (i64) to `stage`; `barrier` counts the bytes. By one thread.
   void copy(Emitter &e, Num stage, Num k, Num barrier) const;
   /// Clears the lines of a stage from depth `live` (i32) on; only of an MN-major operand. By a whole team.

@@ -46,6 +46,8 @@ StatusOr<std::string> link(const std::shared_ptr<const Context> &context, const 
 
 } // namespace
 
+bool isLoadedAsPtx(const Artifact &artifact) { return artifact.persistent; }
+
 StatusOr<std::string> assemblePtx(const std::shared_ptr<const Context> &context, const std::string &kernel,
                                   const std::string &ptx) {
   CurrentContext current(*context);

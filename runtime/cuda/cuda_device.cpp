@@ -143,7 +143,7 @@ Status CudaDevice::fill(void *destination, int byte, std::size_t bytes, Stream s
 }
 
 Status CudaDevice::assemble(Artifact &artifact) {
-  if (!artifact.binary.empty()) return {};
+  if (!artifact.binary.empty() || isLoadedAsPtx(artifact)) return {};
   TW_ASSIGN_OR_RETURN(artifact.binary, assemblePtx(context_, artifact.kernel, artifact.assembly));
   return {};
 }

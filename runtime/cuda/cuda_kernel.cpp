@@ -90,6 +90,7 @@ Status prepare(const Driver &driver, CUfunction function, const Artifact &artifa
 }
 
 StatusOr<std::string> binaryOf(const std::shared_ptr<const Context> &context, const Artifact &artifact) {
+  if (artifact.binary.empty() && isLoadedAsPtx(artifact)) return artifact.assembly;
   if (artifact.binary.empty()) return assemblePtx(context, artifact.kernel, artifact.assembly);
   if (isCubin(artifact.binary)) return artifact.binary;
   return kernelError(artifact, runtimeError("expected its binary to be a cubin, found " +
@@ -158,12 +159,14 @@ Status checkGrid(const Artifact &artifact, const std::vector<int64_t> &grid) {
   return {};
 }
 
-/// CTAs along each axis. A persistent kernel counts its programs itself, and takes them in turn.
+/// CTAs along each axis. A persistent kernel counts its programs itself, and takes them in turn; CTAs of a
+/// cluster take neighbours along axis 1.
 StatusOr<std::array<unsigned, 3>> ctasFor(const Artifact &artifact, const std::vector<int64_t> &grid,
                                           int multiprocessors) {
   if (artifact.persistent) {
-    const int64_t programs = grid[0] * grid[1] * grid[2];
-    return std::array<unsigned, 3>{static_cast<unsigned>(std::min<int64_t>(programs, multiprocessors)), 1, 1};
+    const int64_t cluster = artifact.clusterCtas, besides = (grid[1] + cluster - 1) / cluster;
+    const int64_t clusters = std::min<int64_t>(grid[0] * besides * grid[2], multiprocessors / cluster);
+    return std::array<unsigned, 3>{static_cast<unsigned>(clusters * cluster), 1, 1};
   }
   TW_RETURN_IF_ERROR(checkGrid(artifact, grid));
   return std::array<unsigned, 3>{static_cast<unsigned>(grid[0]), static_cast<unsigned>(grid[1]),
@@ -216,6 +219,8 @@ Status CudaKernel::launch(const std::vector<KernelArgument> &arguments, CUstream
     TW_RETURN_IF_ERROR(
         tensorMaps_[i]->describe(context_->driver(), std::get<TensorRef>(argument), slots.appendMap()));
   }
+  CUlaunchAttribute cluster{CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, {}, {}};
+  cluster.value.clusterDim = {static_cast<unsigned>(artifact().clusterCtas), 1, 1};
   const CUlaunchConfig config = {ctas[0],
                                  ctas[1],
                                  ctas[2],
@@ -224,8 +229,8 @@ Status CudaKernel::launch(const std::vector<KernelArgument> &arguments, CUstream
                                  1,
                                  static_cast<unsigned>(artifact().sharedBytes),
                                  stream,
-                                 nullptr,
-                                 0};
+                                 &cluster,
+                                 artifact().clusterCtas > 1 ? 1u : 0u};
   const CUresult result = context_->driver().cuLaunchKernelEx(&config, function_, slots.addresses(), nullptr);
   if (result == CUDA_SUCCESS) return {};
   const Status cause = context_->driver().error(result, "cuLaunchKernelEx");

@@ -82,6 +82,7 @@ json encodeArtifact(const Artifact &artifact) {
           {"sharedBytes", artifact.sharedBytes},
           {"tensorMaps", tensorMaps},
           {"persistent", artifact.persistent},
+          {"clusterCtas", artifact.clusterCtas},
           {"compileMilliseconds", artifact.compileMilliseconds}};
 }
 
@@ -99,6 +100,7 @@ Artifact decodeArtifact(const json &value) {
   for (const json &map : value.at("tensorMaps"))
     artifact.tensorMaps.push_back({map.at("parameter"), map.at("boxRows"), map.at("boxColumns")});
   artifact.persistent = value.at("persistent");
+  artifact.clusterCtas = value.at("clusterCtas");
   artifact.compileMilliseconds = value.at("compileMilliseconds");
   return artifact;
 }

@@ -1,8 +1,8 @@
 // The products of linear cross entropy, one configuration after another, against cuBLAS's in the same run:
 //     product_bench --shape 16384,4096,128256 --forward 128x192:pingPong:4:8,128x256:cooperative --dx … --dw
 //     …
-// A configuration is ROWSxCOLUMNS[:ROLES[:STAGES[:RASTERROWS[:STEP]]]]. Every result is checked against
-// float64 before it is timed. TILEWRIGHT_DEVICE=cpu checks on a processor, without cuBLAS.
+// A configuration is ROWSxCOLUMNS[:ROLES[:STAGES[:RASTERROWS[:CLUSTERCTAS]]]]. Every result is checked
+// against float64 before it is timed. TILEWRIGHT_DEVICE=cpu checks on a processor, without cuBLAS.
 
 #include <chrono>
 #include <cmath>
@@ -75,7 +75,7 @@ StatusOr<Config> parseConfig(const std::string &text) {
   }
   config.options.schedule.stages = number(2);
   config.options.schedule.rasterRows = number(3);
-  config.options.schedule.contractionStep = number(4);
+  config.options.schedule.clusterCtas = number(4);
   config.options.alignedMatrices = true;
   return config;
 }
@@ -119,8 +119,11 @@ StatusOr<Settings> parseArguments(int count, char **arguments) {
 
 Kernel kernelOf(Kind kind, ElementType element, const lce::Block &block) {
   switch (kind) {
-  case Kind::forward:
-    return lce::forward({element, element, block});
+  case Kind::forward: {
+    lce::ForwardSpec spec{element, element, block};
+    spec.sums[static_cast<int>(RowSum::stored)] = true;
+    return lce::forward(spec);
+  }
   case Kind::loss:
     return lce::forward({element, std::nullopt, block});
   case Kind::dx:

@@ -22,6 +22,7 @@ inline Artifact sampleArtifact(const std::string &kernel = "scale") {
   artifact.sharedBytes = 98304;
   artifact.tensorMaps = {{0, 128, 64}};
   artifact.persistent = true;
+  artifact.clusterCtas = 2;
   artifact.binary = std::string("code \0\1\2\3 of ", 13) + kernel;
   artifact.assembly = "ret";
   artifact.compileMilliseconds = 12.34;
@@ -62,7 +63,7 @@ inline bool sameCode(const Artifact &a, const Artifact &b) {
          sameParameters() && a.grid.size() == b.grid.size() && sameGrid() &&
          a.scratchBytes == b.scratchBytes && a.threads == b.threads && a.sharedBytes == b.sharedBytes &&
          a.tensorMaps.size() == b.tensorMaps.size() && sameTensorMaps() && a.persistent == b.persistent &&
-         a.binary == b.binary && a.assembly == b.assembly;
+         a.clusterCtas == b.clusterCtas && a.binary == b.binary && a.assembly == b.assembly;
 }
 
 } // namespace tilewright::test

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "compiler/nvptx/emitter.h"
+
+namespace tilewright::nvptx {
+
+/// Where the registers of a tile go that the kernel stores or adds to memory, a piece at a time.
+class StoreTarget {
+public:
+  virtual ~StoreTarget() = default;
+
+  /// Registers along the rows and the columns that a piece has.
+  struct Piece {
+    int64_t rows, columns;
+  };
+  virtual Piece piece() const = 0;
+  /// values[r][c]: what register (row + r, column + c) of the tile holds. A multiple of the piece's columns.
+  virtual void store(int64_t row, int64_t column, llvm::ArrayRef<SmallVector<Value>> values) = 0;
+};
+
+} // namespace tilewright::nvptx
