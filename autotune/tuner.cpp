@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <mutex>
 
 #include "autotune/standings.h"
 #include "compiler/base/parallel.h"
@@ -37,7 +36,6 @@ public:
 
   StatusOr<TuningOutcome> run() {
     const std::vector<PlannedStep> steps = plan();
-    compileAhead(steps);
     if (!stopped()) begin();
     for (const PlannedStep &step : steps)
       if (!stopped()) step.part ? sweepPart(step) : sweepWhole(step);
@@ -103,40 +101,24 @@ private:
 
   // ---- Trying them -----------------------------------------------------------------------------------
 
-  /// Makes all kernels of all parts, on all cores, before the first measurement: they would disturb it, and
-  /// one after the other they would take longer than all measurements.
-  void compileAhead(const std::vector<PlannedStep> &steps) {
-    struct Job {
-      const PlannedStep *step; ///< null: all of the operation
-      Configuration configuration;
-    };
-    std::vector<Job> jobs = {{nullptr, heuristic_}};
-    for (const PlannedStep &step : steps) {
-      if (!step.part) continue;
-      std::vector<Configuration> candidates = others(select(step));
-      candidates.resize(std::min<std::size_t>(candidates.size(), step.count));
-      for (const Configuration &candidate : candidates)
-        jobs.push_back({&step, candidate});
-    }
-    step_ = "compile";
-    std::mutex mutex; // of the caller's functions, and of what is written here
-    int done = 0;
-    parallelFor(static_cast<int64_t>(jobs.size()), [&](int64_t i) {
-      const auto &[step, configuration] = jobs[i];
-      {
-        std::lock_guard<std::mutex> guard(mutex);
-        if (stopped()) return;
-      }
-      Status made = (step ? *step->part : tunable_.whole()).compile(configuration);
-      std::lock_guard<std::mutex> guard(mutex);
-      if (step && !made.ok()) broken_[nameOf(*step, configuration)] = made;
-      report(++done, static_cast<int>(jobs.size()), 0);
+  /// Makes the kernels of a part's candidates on all cores, before the first of them runs: they would disturb
+  /// measurements, and one after the other they would take longer than these. Those that fail go to
+  /// `failures`.
+  std::vector<Configuration> compiled(Workload &part, const std::vector<Configuration> &candidates) {
+    std::vector<Status> made(candidates.size());
+    parallelFor(static_cast<int64_t>(candidates.size()), [&](int64_t i) {
+      if (!stopped()) made[i] = part.compile(candidates[i]);
     });
-  }
-
-  /// The same whatever the best so far is.
-  static std::string nameOf(const SearchStep &step, const Configuration &configuration) {
-    return step.name + " " + configuration.only(step.parameters).str();
+    std::vector<Configuration> usable;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      if (made[i].ok()) {
+        usable.push_back(candidates[i]);
+        continue;
+      }
+      if (!(candidates[i] == base_)) tried_.push_back(candidates[i]);
+      outcome_.failures.push_back({candidates[i], made[i].message()});
+    }
+    return usable;
   }
 
   /// Whether it computes the right result; a failure is recorded.
@@ -152,15 +134,6 @@ private:
     const bool right = admit(workload, configuration);
     reportTried();
     return right;
-  }
-
-  bool attemptPart(const SearchStep &step, const Configuration &configuration) {
-    if (configuration == base_) return admit(*step.part, configuration);
-    const auto broken = broken_.find(nameOf(step, configuration));
-    if (broken == broken_.end()) return attempt(*step.part, configuration);
-    tried_.push_back(configuration);
-    outcome_.failures.push_back({configuration, broken->second.message()});
-    return false;
   }
 
   static TimedWork contestant(Workload &workload, const Configuration &configuration) {
@@ -213,9 +186,14 @@ private:
     partBest_ = 0;
     bestText_.clear();
     timingPart_ = true;
+    reportTried();
     std::vector<Configuration> right;
-    for (const Configuration &candidate : candidatesOf(step))
-      if (!stopped() && attemptPart(step, candidate)) right.push_back(candidate);
+    for (const Configuration &candidate : compiled(*step.part, candidatesOf(step))) {
+      if (stopped()) break;
+      // The best so far has been tried as a whole.
+      if (candidate == base_ ? admit(*step.part, candidate) : attempt(*step.part, candidate))
+        right.push_back(candidate);
+    }
     const std::vector<MeasuredConfiguration> results = timed(*step.part, right, options_.measure);
     for (const MeasuredConfiguration &result : results)
       outcome_.record.parts.push_back(
@@ -319,7 +297,6 @@ private:
   double partBest_ = 0;
   int planned_ = 0;
   std::vector<Configuration> tried_;
-  std::map<std::string, Status> broken_; ///< what could not be compiled
   Standings standings_;
   TuningOutcome outcome_;
 };

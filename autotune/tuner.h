@@ -12,7 +12,7 @@
 namespace tilewright {
 
 struct TuningProgress {
-  std::string step;           ///< of the search; "compile" before, "final" at the end
+  std::string step;           ///< of the search; "untuned" before, "final" at the end
   int tried = 0, planned = 0; ///< configurations checked so far; about how many there will be
   double milliseconds = 0;    ///< of the fastest of what this step times; 0: none yet
   std::string best;           ///< the fastest: this step's parameters

@@ -113,8 +113,9 @@ LceTunable::LceTunable(TunedCall call, TunedCall excerpt, const Config &heuristi
       space_(searchSpace(call_.problem, heuristic, device().info())),
       model_(lce::costModel(call_.problem, heuristic, device().info())), whole_(call_) {
   const int64_t chunkRows = excerptChunk(heuristic, device().info());
-  for (const ProductStep &step : productSteps(call_.problem))
-    products_.push_back(std::make_unique<ProductAlone>(excerpt_, step.kind, chunkRows, excerptCheck_));
+  for (const ProductStep &step : productSteps(call_.problem, heuristic_))
+    if (!products_.count(step.kind))
+      products_[step.kind] = std::make_unique<ProductAlone>(excerpt_, step.kind, chunkRows, excerptCheck_);
 }
 
 StatusOr<std::unique_ptr<LceTunable>> LceTunable::make(Runtime &runtime, const Problem &problem,
@@ -144,8 +145,8 @@ StatusOr<std::unique_ptr<LceTunable>> LceTunable::make(Runtime &runtime, const P
 
 std::vector<SearchStep> LceTunable::steps() {
   std::vector<SearchStep> steps;
-  for (const ProductStep &step : productSteps(call_.problem))
-    steps.push_back({step.name, step.parameters, products_[steps.size()].get()});
+  for (const ProductStep &step : productSteps(call_.problem, heuristic_))
+    steps.push_back({step.name, step.parameters, products_.at(step.kind).get()});
   steps.push_back({"chunk", chunkParameters()});
   return steps;
 }

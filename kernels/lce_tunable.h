@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -88,7 +89,7 @@ private:
   Buffer lse_; ///< where the caller has no use for it; the checks have
   WholeCall whole_;
   std::optional<Check> excerptCheck_;
-  std::vector<std::unique_ptr<ProductAlone>> products_;
+  std::map<ProductKind, std::unique_ptr<ProductAlone>> products_;
 };
 
 } // namespace tilewright::lce

@@ -25,6 +25,7 @@ CompileOptions optionsFor(const Problem &problem, const Product &product, Target
   options.schedule.stages = product.stages;
   options.schedule.roles = product.roles;
   options.schedule.rasterRows = product.rasterRows;
+  options.schedule.clusterCtas = product.clusterCtas;
   options.alignedMatrices = problem.aligned && hasRoles(product);
   return options;
 }

@@ -68,6 +68,7 @@ Product chooseWarpgroupProduct(ProductKind kind, const DeviceInfo &device) {
   product.block = kind == ProductKind::forward ? Block{128, 192} : Block{128, 256};
   product.roles = kind == ProductKind::forward ? Roles::pingPong : Roles::cooperative;
   product.rasterRows = 8;
+  product.clusterCtas = 1;
   product.stages = 4;
   if (sharedBytesOf(product) > device.sharedBytes) product.stages = 3;
   return product;
@@ -158,7 +159,7 @@ std::string Product::str() const {
   std::string text = block.str() + "/" + std::to_string(contractionStep);
   if (hasRoles(*this))
     text += std::string(" ") + warpRolesName(roles) + ", " + std::to_string(stages) + " stages, raster " +
-            std::to_string(rasterRows);
+            std::to_string(rasterRows) + ", cluster " + std::to_string(clusterCtas);
   return text;
 }
 

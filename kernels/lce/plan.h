@@ -63,9 +63,10 @@ struct Product {
   int stages = 0;
   Schedule::WarpRoles roles = Schedule::WarpRoles::automatic;
   int rasterRows = 0;
+  int clusterCtas = 0;
 
-  /// "192x256/256": rows x columns / step; "128x256/0 cooperative, 4 stages, raster 8" where warps have
-  /// roles.
+  /// "192x256/256": rows x columns / step; "128x256/0 cooperative, 4 stages, raster 8, cluster 2" where warps
+  /// have roles.
   std::string str() const;
 };
 

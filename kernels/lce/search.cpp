@@ -1,14 +1,13 @@
 #include "kernels/lce/search.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace tilewright::lce {
 namespace {
 
 // What the kernels are tested with; larger blocks would only cost scratch.
 constexpr int64_t kMaxBlockRows = 1024, kMaxBlockColumns = 2048, kMaxStep = 4096;
-constexpr int64_t kStepUnit = 32, kMaxStages = 16, kMaxRaster = 1024;
+constexpr int64_t kStepUnit = 32, kMaxStages = 16, kMaxRaster = 1024, kMaxCluster = 2;
 // What the CPU's lowering stages at once when a step of 0 leaves it the choice.
 constexpr int64_t kChosenStep = 256;
 
@@ -36,9 +35,7 @@ std::string stepOf(const ProductSpec &p) { return std::string(p.name) + "_step";
 std::string rolesOf(const ProductSpec &p) { return std::string(p.name) + "_roles"; }
 std::string stagesOf(const ProductSpec &p) { return std::string(p.name) + "_stages"; }
 std::string rasterOf(const ProductSpec &p) { return std::string(p.name) + "_raster"; }
-std::vector<std::string> parametersOf(const ProductSpec &p) {
-  return {rowsOf(p), columnsOf(p), stepOf(p), rolesOf(p), stagesOf(p), rasterOf(p)};
-}
+std::string clusterOf(const ProductSpec &p) { return std::string(p.name) + "_cluster"; }
 
 StatusOr<int64_t> read(const Configuration &configuration, const std::string &name, int64_t unit,
                        int64_t largest) {
@@ -65,7 +62,9 @@ StatusOr<Product> readProduct(const Configuration &configuration, const ProductS
   TW_ASSIGN_OR_RETURN(product.roles, parseWarpRoles(configuration.text(rolesOf(spec)).value_or("none")));
   TW_ASSIGN_OR_RETURN(const int64_t stages, readOrNone(configuration, stagesOf(spec), 1, kMaxStages));
   TW_ASSIGN_OR_RETURN(const int64_t raster, readOrNone(configuration, rasterOf(spec), 1, kMaxRaster));
+  TW_ASSIGN_OR_RETURN(const int64_t cluster, readOrNone(configuration, clusterOf(spec), 1, kMaxCluster));
   product.stages = static_cast<int>(stages), product.rasterRows = static_cast<int>(raster);
+  product.clusterCtas = static_cast<int>(cluster);
   return product;
 }
 
@@ -148,15 +147,13 @@ double excess(const Work &work, int units) {
          (static_cast<double>(work.spec.rows) * static_cast<double>(work.spec.columns));
 }
 
-/// Multiply-adds of the busiest multiprocessor, and the numbers copied for them: a tile's rows and columns,
-/// and once more those of a strip of tiles where the other operand's do not stay in L2.
+/// Multiply-adds of the busiest multiprocessor, and the numbers copied for them: a tile's rows and columns.
 double gpuEstimate(const Work &work, int units) {
   constexpr double copyCost = 24; // multiply-adds in the time of one number, when copies hide behind products
   const Block &block = work.product.block;
   const double perTile = work.area() + copyCost * static_cast<double>(block.rows + block.columns) / 2;
   const double rounds = static_cast<double>(ceilDiv(work.programs(), units));
-  const double raster = work.product.rasterRows > 0 ? std::fabs(std::log2(work.product.rasterRows / 8.0)) : 0;
-  return rounds * static_cast<double>(work.spec.depth) * perTile * (1 + 0.005 * raster);
+  return rounds * static_cast<double>(work.spec.depth) * perTile;
 }
 
 /// Multiply-adds of the busiest worker, and what else takes as long as some.
@@ -229,6 +226,7 @@ Configuration configurationOf(const Config &config, const Problem &problem) {
     configuration.set(rolesOf(spec), warpRolesName(product.roles));
     configuration.set(stagesOf(spec), int64_t(product.stages));
     configuration.set(rasterOf(spec), int64_t(product.rasterRows));
+    configuration.set(clusterOf(spec), int64_t(product.clusterCtas));
   }
   return configuration;
 }
@@ -267,6 +265,7 @@ void addWarpgroups(SearchSpace &space, const ProductSpec &spec, const Product &h
   space.add(rolesOf(spec), {warpRolesName(Roles::pingPong), warpRolesName(Roles::cooperative)});
   space.add(stagesOf(spec), {int64_t(heuristic.stages), int64_t(3), int64_t(4), int64_t(5)});
   space.add(rasterOf(spec), {int64_t(heuristic.rasterRows), int64_t(4), int64_t(8), int64_t(16)});
+  space.add(clusterOf(spec), {int64_t(heuristic.clusterCtas), int64_t(1), int64_t(2)});
 }
 
 void addCpu(SearchSpace &space, const ProductSpec &spec, const Product &heuristic, int64_t rows) {
@@ -306,10 +305,14 @@ SearchSpace searchSpace(const Problem &problem, const Config &heuristic, const D
   return space;
 }
 
-std::vector<ProductStep> productSteps(const Problem &problem) {
+std::vector<ProductStep> productSteps(const Problem &problem, const Config &heuristic) {
   std::vector<ProductStep> steps;
-  for (const ProductSpec &spec : productsOf(problem, problem.rows))
-    steps.push_back({spec.name, spec.kind, parametersOf(spec)});
+  for (const ProductSpec &spec : productsOf(problem, problem.rows)) {
+    steps.push_back(
+        {spec.name, spec.kind, {rowsOf(spec), columnsOf(spec), stepOf(spec), rolesOf(spec), stagesOf(spec)}});
+    if (hasRoles(heuristic[spec.kind]))
+      steps.push_back({std::string(spec.name) + " order", spec.kind, {rasterOf(spec), clusterOf(spec)}});
+  }
   return steps;
 }
 

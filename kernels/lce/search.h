@@ -22,13 +22,14 @@ StatusOr<Config> configOf(const Configuration &configuration, const Problem &pro
 /// Chunks and the products' blocks and schedules. The values of `heuristic` are among those to try.
 SearchSpace searchSpace(const Problem &problem, const Config &heuristic, const DeviceInfo &device);
 
-/// A product's parameters, which are searched with the product alone.
+/// Some of a product's parameters, which are searched with the product alone: its tile and schedule, then the
+/// order in which tiles are taken.
 struct ProductStep {
   std::string name;
   ProductKind kind;
   std::vector<std::string> parameters;
 };
-std::vector<ProductStep> productSteps(const Problem &problem);
+std::vector<ProductStep> productSteps(const Problem &problem, const Config &heuristic);
 /// And what is then searched with whole calls.
 inline std::vector<std::string> chunkParameters() { return {"variant", "chunk_rows"}; }
 

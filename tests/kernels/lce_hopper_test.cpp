@@ -66,7 +66,7 @@ TEST_F(HopperCall, CopiesOperandsByTma) {
   EXPECT_THAT(report.configuration, HasSubstr("forward 128x192/0 pingPong"));
   EXPECT_EQ(kernels.count("lce_dw"), 3u);
   for (const auto &[name, artifact] : kernels) {
-    EXPECT_EQ(artifact.tensorMaps.size(), isProduct(name) ? 2u : 0u) << name;
+    EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
     EXPECT_EQ(artifact.persistent, isProduct(name)) << name;
   }
 }

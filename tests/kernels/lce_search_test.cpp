@@ -66,7 +66,7 @@ TEST(LceSearch, EverythingWorthTryingCanBeRead) {
   const Problem p = problem();
   const SearchSpace space = searchSpace(p, planned(p), machine());
   const CostModel model = costModel(p, planned(p), machine());
-  std::vector<ProductStep> steps = productSteps(p);
+  std::vector<ProductStep> steps = productSteps(p, planned(p));
   ASSERT_EQ(steps.size(), 3u);
   steps.push_back({"chunk", {}, chunkParameters()});
   for (const ProductStep &step : steps) {
@@ -149,15 +149,23 @@ protected:
 TEST_F(HopperSearch, TriesWhatWasFoundToBeFast) {
   const SearchSpace space = searchSpace(p, heuristic, device);
   const CostModel model = costModel(p, heuristic, device);
-  for (const ProductStep &step : productSteps(p)) {
+  const auto triedIn = [&](const ProductStep &step) {
     std::set<std::string> tried;
     const Configuration first = configurationOf(heuristic, p);
     for (const Configuration &c : model.select(space.combinations(first, step.parameters)).kept)
       tried.insert((*configOf(c, p))[step.kind].str());
-    EXPECT_TRUE(tried.count("128x256/0 cooperative, 4 stages, raster 8")) << step.name;
-    EXPECT_TRUE(tried.count("128x192/0 pingPong, 4 stages, raster 8")) << step.name;
-    EXPECT_TRUE(tried.count("256x128/0 cooperative, 4 stages, raster 16")) << step.name;
-    EXPECT_LE(tried.size(), 60u) << step.name;
+    return tried;
+  };
+  const std::vector<ProductStep> steps = productSteps(p, heuristic);
+  ASSERT_EQ(steps.size(), 6u);
+  for (std::size_t i = 0; i < steps.size(); i += 2) {
+    const std::set<std::string> tiles = triedIn(steps[i]), orders = triedIn(steps[i + 1]);
+    EXPECT_TRUE(tiles.count("128x256/0 cooperative, 4 stages, raster 8, cluster 1")) << steps[i].name;
+    EXPECT_TRUE(tiles.count("128x192/0 pingPong, 4 stages, raster 8, cluster 1")) << steps[i].name;
+    EXPECT_TRUE(tiles.count("256x128/0 cooperative, 4 stages, raster 8, cluster 1")) << steps[i].name;
+    EXPECT_LE(tiles.size(), 16u);
+    EXPECT_TRUE(orders.count(heuristic[steps[i].kind].str())) << steps[i + 1].name;
+    EXPECT_EQ(orders.size(), 6u) << "3 rasters, with and without clusters";
   }
 }
 

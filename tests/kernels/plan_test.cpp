@@ -121,8 +121,8 @@ Problem hopperProblem(int64_t rows, int64_t hidden, int64_t classes) {
 
 TEST(PlanForHopper, ProductsTakeWarpsWithRoles) {
   const Config config = *plan(hopperProblem(16384, 4096, 128256), Variant::automatic, 0, h200());
-  EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 4 stages, raster 8");
-  EXPECT_EQ(config.dHidden.str(), "128x256/0 cooperative, 4 stages, raster 8");
+  EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 4 stages, raster 8, cluster 1");
+  EXPECT_EQ(config.dHidden.str(), "128x256/0 cooperative, 4 stages, raster 8, cluster 1");
   EXPECT_EQ(config.dWeight.str(), config.dHidden.str());
   for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
     EXPECT_LE(sharedBytesOf(config[kind]), h200().sharedBytes);

@@ -72,7 +72,7 @@ public:
       return broken == c.str() ? compileError("the fake compiler breaks") : Status();
     }
     Status check(const Configuration &c) override {
-      ++checks;
+      if (checks++ == 0) compiledFirst = compiles.size();
       const auto found = wrong.find(c.str());
       return found == wrong.end() ? Status() : internalError(found->second);
     }
@@ -92,7 +92,8 @@ public:
     std::mutex mutex;
     std::map<std::string, int> compiles;
     std::map<std::string, std::string> wrong;
-    std::string broken; ///< the configuration that cannot be compiled
+    std::string broken;            ///< the configuration that cannot be compiled
+    std::size_t compiledFirst = 0; ///< before the first check
     int checks = 0, runs = 0;
     bool deceiving = false; ///< the best alone is the worst as a whole
   };
