@@ -29,6 +29,11 @@ Kernel lceCheckAnchor(ElementType) { return lce::checkAnchor(); }
 Kernel lceCombine(ElementType element) {
   return lce::combine({lce::CombineSpec::Gradients{element, exponentialsOf(element), kMean}, {}, kStored});
 }
+Kernel lceCompleteAgain(ElementType element) {
+  return lce::completeAgain({element, exponentialsOf(element), kBlock});
+}
+Kernel lceSliceLabels(ElementType) { return lce::sliceLabels(); }
+Kernel lceLogits(ElementType element) { return lce::logits({element, element, kBlock}); }
 Kernel lceRankLabels(ElementType) { return lce::rankLabels(); }
 Kernel lceOneHotSum(ElementType element) { return lce::oneHotSum(element, 512); }
 Kernel lceDx(ElementType element) {
@@ -66,6 +71,11 @@ const std::vector<CatalogEntry> &kernelCatalog() {
       {"lce_check_anchor", "linear cross entropy: finds rows whose exponentials left fp32's range",
        lceCheckAnchor},
       {"lce_combine", "linear cross entropy: losses and the factors of the gradients", lceCombine},
+      {"lce_complete_again", "linear cross entropy: the gradient of the logits, computed a second time",
+       lceCompleteAgain},
+      {"lce_slice_labels", "linear cross entropy: labels as a slice of the classes numbers them",
+       lceSliceLabels},
+      {"lce_logits", "the logits alone", lceLogits},
       {"lce_rank_labels", "linear cross entropy: sorts a chunk's rows by label", lceRankLabels},
       {"lce_one_hot_sum", "linear cross entropy: the targets' part of dW", lceOneHotSum},
       {"lce_dx", "linear cross entropy: dX", lceDx},

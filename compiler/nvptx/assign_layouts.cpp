@@ -150,12 +150,14 @@ private:
   void chooseThreads() {
     int bits = 5;
     for (const Product &product : products) {
-      // 128 accumulators a thread where they are mma's, 64 where operands must be reloaded for each of them.
-      int64_t accumulators = product.multiply == Multiply::fma ? 64 : 128;
+      // 128 accumulators a thread where they are mma's, 64 where operands must be reloaded for each of them,
+      // and each is a sum of two.
+      const bool adds = product.multiply == Multiply::fma;
+      int64_t accumulators = adds ? 64 : 128;
       int64_t elements = llvm::alignTo(product.rows, 16) * llvm::alignTo(product.columns, 16);
       // A third more than that is better held by the same threads than halved.
       int wanted = ceilLog2(llvm::divideCeil(2 * elements, 3 * accumulators));
-      bits = std::max(bits, std::clamp(wanted, 7, 8));
+      bits = std::max(bits, std::clamp(wanted, adds && elements > 4096 ? 8 : 7, 8));
       if (elements >> bits > 192) bits = std::max(bits, 9);
     }
     if (products.empty())

@@ -85,7 +85,16 @@ private:
 
   bool isMean() const { return p_.reduction == Reduction::mean; }
 
-  CompileOptions optionsFor(ProductKind kind) const { return lce::optionsFor(p_, config_[kind], target_); }
+  CompileOptions optionsFor(ProductKind kind) const {
+    CompileOptions options = lce::optionsFor(p_, config_[kind], target_);
+    // On a GPU without roles four warps have registers for a product and its exponentials, or for storing it,
+    // and not for more.
+    const bool isHeavy = kind == ProductKind::forward   ? p_.terms.margin || p_.outputs.best
+                         : kind == ProductKind::dWeight ? p_.accumulate || config_.chunks(p_) > 1
+                                                        : false;
+    if (isHeavy && target_ == TargetKind::nvptx && !hasRoles(config_[kind])) options.schedule.warps = 8;
+    return options;
+  }
   bool hasUniformFactor() const { return p_.isUniformRankOne() && p_.hasClassFactor(); }
 
   void forwardProduct(KernelSet &kernels) {

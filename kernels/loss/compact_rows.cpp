@@ -4,9 +4,10 @@
 
 namespace tilewright {
 
-// Every program counts the valid rows before its block by itself: with this block, that costs N²/2·128 reads
-// of labels, next to nothing beside the N·H·V of the products, and no second kernel.
-constexpr int64_t kBlock = 128;
+// Every program counts the valid rows before its block by itself: with this block, that costs N²/2·64 reads
+// of labels, next to nothing beside the N·H·V of the products, and no second kernel. A GPU's thread keeps a
+// number for each of the rows, as it may have to clear them.
+constexpr int64_t kBlock = 64;
 
 namespace {
 

@@ -71,6 +71,18 @@ TEST_F(HopperCall, CopiesOperandsByTma) {
   }
 }
 
+TEST_F(HopperCall, RecomputesByTma) {
+  LossCall call;
+  call.variant = Variant::recompute;
+  call.workspaceLimit = 2 << 20; // several slices
+  const LossReport report = run(makeCase(test::DataKind::random, 1000, 64, 3000, ElementType::bf16), call);
+  EXPECT_EQ(report.variant, Variant::recompute);
+  EXPECT_EQ(kernels.count("lce_dx"), 3u);
+  EXPECT_EQ(kernels.count("lce_complete_again"), 1u);
+  for (const auto &[name, artifact] : kernels)
+    EXPECT_EQ(artifact.tensorMaps.size(), isProduct(name) ? 2u : 0u) << name;
+}
+
 TEST_F(HopperCall, RowsOfOddLengthTakePortableCode) {
   const LossReport report = run(smallCase(60), {});
   EXPECT_THAT(report.configuration, HasSubstr("portable code"));

@@ -71,6 +71,14 @@ TEST(Readme, showsTheCodeThatIsTestedHere) {
     EXPECT_NE(readme.find("```cpp\n" + between(source, name) + "```\n"), std::string::npos) << name;
 }
 
+TEST(KernelsReadme, showsAnOption) {
+  const std::string source = contents("kernels/loss/terms/z_loss.cpp");
+  const std::size_t begin = source.find("/// loss_i +="), end = source.find("\n};\n", begin) + 4;
+  ASSERT_LT(begin, end);
+  const std::string quoted = "```cpp\n" + source.substr(begin, end - begin) + "```\n";
+  EXPECT_NE(contents("kernels/README.md").find(quoted), std::string::npos) << quoted;
+}
+
 TEST(Readme, firstKernelRuns) {
   std::vector<float> x = {0, 0, 0, std::log(2.0f), 0, 0}, y(6);
   const Status status = softmax(*makeRuntime(), x.data(), y.data(), 2, 3);
