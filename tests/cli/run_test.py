@@ -182,7 +182,7 @@ class RunTest(cli.CliTest):
 
     def test_variants_agree(self):
         expected = self.reference()
-        for variant in ("auto", "chunked", "whole"):
+        for variant in ("auto", "chunked", "whole", "recompute"):
             with self.subTest(variant):
                 self.linear("--variant", variant)
                 self.assert_close(self.result("dw.npy")[1], expected["dw"], 2e-5)
