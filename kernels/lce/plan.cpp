@@ -60,13 +60,17 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units
   return best;
 }
 
-/// One that computes 128 rows at once by wgmma; the forward product's exponentials hide behind another tile's
-/// products.
-Product chooseWarpgroupProduct(ProductKind kind, const DeviceInfo &device) {
+/// One of `rows` × `columns` that computes 128 rows at once by wgmma; the forward product's exponentials hide
+/// behind another tile's products. Where few tiles of the largest kind leave multiprocessors idle at the end,
+/// smaller ones are taken.
+Product chooseWarpgroupProduct(ProductKind kind, int64_t rows, int64_t columns, const DeviceInfo &device) {
   using Roles = Schedule::WarpRoles;
+  const Block large{128, 256}, small{128, 192};
+  const bool isForward = kind == ProductKind::forward;
+  const auto cost = [&](const Block &block) { return tileCost(block, rows, columns, device.units); };
   Product product;
-  product.block = kind == ProductKind::forward ? Block{128, 192} : Block{128, 256};
-  product.roles = kind == ProductKind::forward ? Roles::pingPong : Roles::cooperative;
+  product.block = isForward || cost(small) < cost(large) ? small : large;
+  product.roles = isForward ? Roles::pingPong : Roles::cooperative;
   product.rasterRows = 8;
   product.clusterCtas = 1;
   product.stages = 4;
@@ -86,11 +90,15 @@ void chooseGpuBlocks(const Problem &problem, const DeviceInfo &device, Config &c
     };
     return Block{fit(rows, 32, 128), fit(columns, kColumnStep, 128)};
   };
-  config.forward.block = block(config.chunkRows, problem.classes);
-  config.dHidden.block = block(config.chunkRows, problem.hidden);
-  config.dWeight.block = block(problem.classes, problem.hidden);
-  for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
-    if (device.warpgroups && allowsRoles(problem, kind)) config[kind] = chooseWarpgroupProduct(kind, device);
+  const auto choose = [&](ProductKind kind, int64_t rows, int64_t columns) {
+    if (device.warpgroups && allowsRoles(problem, kind))
+      config[kind] = chooseWarpgroupProduct(kind, rows, columns, device);
+    else
+      config[kind].block = block(rows, columns);
+  };
+  choose(ProductKind::forward, config.chunkRows, problem.classes);
+  choose(ProductKind::dHidden, config.chunkRows, problem.hidden);
+  choose(ProductKind::dWeight, problem.classes, problem.hidden);
 }
 
 /// A block's shape decides how work is shared, never a result's bits: each element of a product is summed in
@@ -142,6 +150,14 @@ int64_t paddedStride(int64_t columns, ElementType element) {
 int64_t wholeStride(int64_t columns) { return roundUp(columns, 4); }
 
 } // namespace
+
+double tileCost(const Block &block, int64_t rows, int64_t columns, int units) {
+  constexpr double copyCost = 12; // multiply-adds in the time of one number, when copies hide behind products
+  const double perTile = static_cast<double>(block.rows * block.columns) +
+                         copyCost * static_cast<double>(block.rows + block.columns);
+  const int64_t tiles = ceilDiv(rows, block.rows) * ceilDiv(columns, block.columns);
+  return static_cast<double>(ceilDiv(tiles, units)) * perTile;
+}
 
 bool allowsRoles(const Problem &problem, ProductKind kind) {
   const auto [a, b] = problem.operands(kind);

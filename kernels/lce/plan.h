@@ -79,6 +79,11 @@ inline bool hasRoles(const Product &product) {
 /// aligned.
 bool allowsRoles(const Problem &problem, ProductKind kind);
 
+/// Time of a GPU's product of `rows` × `columns` for each step of its depth, in the multiply-adds that the
+/// busiest of `units` multiprocessors could do meanwhile: those of its tiles, and the copies of their rows
+/// and columns.
+double tileCost(const Block &block, int64_t rows, int64_t columns, int units);
+
 /// Shared memory that a program with such roles takes, in bytes: the ring of operand stages, and what is on
 /// its way out.
 int64_t sharedBytesOf(const Product &product);

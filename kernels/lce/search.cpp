@@ -147,15 +147,6 @@ double excess(const Work &work, int units) {
          (static_cast<double>(work.spec.rows) * static_cast<double>(work.spec.columns));
 }
 
-/// Multiply-adds of the busiest multiprocessor, and the numbers copied for them: a tile's rows and columns.
-double gpuEstimate(const Work &work, int units) {
-  constexpr double copyCost = 24; // multiply-adds in the time of one number, when copies hide behind products
-  const Block &block = work.product.block;
-  const double perTile = work.area() + copyCost * static_cast<double>(block.rows + block.columns) / 2;
-  const double rounds = static_cast<double>(ceilDiv(work.programs(), units));
-  return rounds * static_cast<double>(work.spec.depth) * perTile;
-}
-
 /// Multiply-adds of the busiest worker, and what else takes as long as some.
 double estimate(const Work &work, int units) {
   const Block &block = work.product.block;
@@ -188,7 +179,8 @@ void addGpuRules(CostModel &model, const Rules &rules, const DeviceInfo &device)
   model.setEstimate([rules, units = device.units](const Configuration &c) {
     double sum = 0;
     for (const Work &work : rules.worksOf(c))
-      sum += gpuEstimate(work, units);
+      sum += static_cast<double>(work.spec.depth) *
+             tileCost(work.product.block, work.spec.rows, work.spec.columns, units);
     return sum;
   });
 }

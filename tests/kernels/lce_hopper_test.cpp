@@ -80,7 +80,7 @@ TEST_F(HopperCall, RecomputesByTma) {
   EXPECT_EQ(kernels.count("lce_dx"), 3u);
   EXPECT_EQ(kernels.count("lce_complete_again"), 1u);
   for (const auto &[name, artifact] : kernels)
-    EXPECT_EQ(artifact.tensorMaps.size(), isProduct(name) ? 2u : 0u) << name;
+    EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
 }
 
 TEST_F(HopperCall, RowsOfOddLengthTakePortableCode) {

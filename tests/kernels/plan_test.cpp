@@ -128,6 +128,13 @@ TEST(PlanForHopper, ProductsTakeWarpsWithRoles) {
     EXPECT_LE(sharedBytesOf(config[kind]), h200().sharedBytes);
 }
 
+// 64 × 9 tiles of 256 columns keep 132 multiprocessors busy for 5 rounds, of which the last is a third full.
+TEST(PlanForHopper, SmallerTilesWhereLargeOnesLeaveManyIdle) {
+  const Config config = *plan(hopperProblem(8192, 2304, 256000), Variant::automatic, 0, h200());
+  EXPECT_EQ(config.dHidden.block.str(), "128x192");
+  EXPECT_EQ(config.dWeight.block.str(), "128x256");
+}
+
 TEST(PlanForHopper, ChunksAreWholeTilesOfEqualSize) {
   const Problem p = hopperProblem(16384, 4096, 128256);
   const int64_t limit = 4.2 * (int64_t(1) << 30);
