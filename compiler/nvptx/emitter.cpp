@@ -146,6 +146,10 @@ void Emitter::storeGlobal(Num address, int64_t offset, ValueRange words, Value l
       true);
 }
 
+void Emitter::prefetchGlobal(Num address, Value live) {
+  ptx({}, "@$1 prefetch.global.L2 [$0];", "l,b", {address.value, live}, true);
+}
+
 SmallVector<Value> Emitter::loadShared(Num address, int64_t offset, Type word, int64_t words) {
   const Word w = wordOf(word);
   return ptx(SmallVector<Type>(words, word),

@@ -76,6 +76,8 @@ public:
   /// loads give zeros and stores do nothing; null stands for true.
   SmallVector<Value> loadGlobal(Num address, int64_t offset, Type word, int64_t words, Value live);
   void storeGlobal(Num address, int64_t offset, ValueRange words, Value live);
+  /// Brings the line at an address to the second-level cache.
+  void prefetchGlobal(Num address, Value live);
 
   /// Shared memory at a byte address (i32).
   SmallVector<Value> loadShared(Num address, int64_t offset, Type word, int64_t words);

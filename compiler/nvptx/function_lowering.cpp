@@ -240,6 +240,23 @@ void FunctionLowering::forgetPositions() {
   threadPositions.clear();
 }
 
+void FunctionLowering::prefetchBeside(tile::ContractOp product) {
+  for (Operation &op : *product->getBlock()) {
+    if (!isLoad(&op) || writtenRoots.contains(rootOf(viewOf(&op)).getAsOpaquePointer())) continue;
+    auto rowsKnown = [&](tile::LoadRowsOp load) { // else it would wait for their numbers
+      Operation *source = load.getRows().getDefiningOp();
+      return source && source->getBlock() == product->getBlock() && source->isBeforeInBlock(product);
+    };
+    if (auto load = dyn_cast<tile::LoadRowsOp>(op); load && !rowsKnown(load)) continue;
+    auto type = tile::tileType(op.getResult(0));
+    TileLayout layout = layouts_.of(op.getResult(0));
+    if (type.getDimSize(0) == 1 || type.getDimSize(1) == 1 || layout.columns->bits.empty()) continue;
+    MemoryAccess access(*this, &op);
+    for (int64_t row = 0; row < layout.rows->registers(); ++row)
+      access.prefetch(row);
+  }
+}
+
 LogicalResult FunctionLowering::lowerInvariant() {
   auto isInvariant = [&](Operation *op) {
     WalkResult varies = op->walk([&](Operation *inner) {

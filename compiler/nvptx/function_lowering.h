@@ -80,6 +80,8 @@ public:
   /// What depends on the thread's number is computed anew from here on. LLVM would else move all of it out of
   /// a loop over programs, where it takes registers while the product needs them.
   void forgetPositions();
+  /// Brings blocks that loads beside a product read to the second-level cache while the product runs.
+  void prefetchBeside(tile::ContractOp product);
   /// Lowers what `body` does into a block; what is evaluated there is not known behind it.
   mlir::LogicalResult within(mlir::Block *block, llvm::function_ref<mlir::LogicalResult()> body);
   void setRegisters(Value tile, SmallVector<Value> values) { registers[tile] = std::move(values); }

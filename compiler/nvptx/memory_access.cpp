@@ -222,6 +222,20 @@ void MemoryAccess::ifVectors(SmallVector<Type> results, llvm::function_ref<Small
   values.assign(branch.getResults().begin(), branch.getResults().end());
 }
 
+void MemoryAccess::prefetch(int64_t row) {
+  constexpr int64_t kLine = 128;
+  const int64_t bytes = bytesOf(element), sharing = int64_t(1) << layout.columns->bits.size();
+  const int64_t lines = (layout.columns->extent * bytes + kLine - 1) / kLine;
+  Row where = rowAt(row);
+  Num position = lowering.threadPosition(*layout.columns), first = position / layout.columns->bits[0].stride;
+  Num begin = where.address - e.wide(position * bytes);
+  for (int64_t i = 0; i < lines; i += sharing) {
+    Num line = first + i;
+    Value inside = unsignedLess(line * (kLine / bytes) - columnLow, columnCount);
+    e.prefetchGlobal(begin + e.wide(line * kLine), where.live ? e.both(where.live, inside) : inside);
+  }
+}
+
 SmallVector<Value> MemoryAccess::load(int64_t row, int64_t column, Piece piece) {
   SmallVector<Row> where;
   for (int64_t r = 0; r < piece.rows; ++r)

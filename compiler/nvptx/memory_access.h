@@ -17,6 +17,9 @@ public:
 
   /// Registers from a row and a column on, row after row; elements outside the view are zeros.
   SmallVector<Value> load(int64_t row, int64_t column, Piece piece);
+  /// Brings a register row's part of the block to the second-level cache; threads that share the row deal its
+  /// lines.
+  void prefetch(int64_t row);
   /// What is outside is dropped, and of replicas only one writes.
   void store(int64_t row, int64_t column, llvm::ArrayRef<SmallVector<Value>> values) override;
   Piece piece() const override { return {1, layout.columns->registers()}; }

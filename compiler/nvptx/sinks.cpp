@@ -84,7 +84,7 @@ void FunctionLowering::emitGroup(SmallVector<Operation *> group) {
 }
 
 /// Rows one by one, or in the pieces that a target wants. What a piece loads is asked for while the piece
-/// before is worked on.
+/// before is worked on, unless there is so much of it that registers would run out.
 void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout,
                                   ArrayRef<std::unique_ptr<StoreTarget>> targets,
                                   MutableArrayRef<RegisterSums> sums) {
@@ -98,11 +98,15 @@ void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout
     for (Operation *op : loads)
       if (row < rows) loadPiece(op, row, column, piece);
   };
-  load(0, 0);
+  const bool isAhead = loads.size() == 1;
+  if (isAhead) load(0, 0);
   for (int64_t row = 0; row < rows; row += piece.rows)
     for (int64_t column = 0; column < columns; column += piece.columns) {
       const bool isLast = column + piece.columns == columns;
-      load(isLast ? row + piece.rows : row, isLast ? 0 : column + piece.columns);
+      if (isAhead)
+        load(isLast ? row + piece.rows : row, isLast ? 0 : column + piece.columns);
+      else
+        load(row, column);
       emitPiece(group, row, column, piece, targets, sums);
     }
 }

@@ -133,11 +133,13 @@ LogicalResult Consumer::lowerFrom(tile::ContractOp op) {
   programs.set(program + 1);
   if (frame.plan.roles == WarpRoles::cooperative) {
     loadAhead(op);
+    lowering.prefetchBeside(op);
     multiply(op, begin, depth);
     return lowering.lowerAfter(op);
   }
   auto mine = e.b.create<scf::IfOp>(((program + group) & 1) == 0, /*withElseRegion=*/false);
   return lowering.within(mine.thenBlock(), [&] {
+    lowering.prefetchBeside(op);
     takeTurn();
     multiply(op, begin, depth);
     return lowering.lowerAfter(op);

@@ -65,14 +65,14 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units
 /// smaller ones are taken.
 Product chooseWarpgroupProduct(ProductKind kind, int64_t rows, int64_t columns, const DeviceInfo &device) {
   using Roles = Schedule::WarpRoles;
-  const Block large{128, 256}, small{128, 192};
+  const Block large{256, 128}, small{128, 192};
   const bool isForward = kind == ProductKind::forward;
   const auto cost = [&](const Block &block) { return tileCost(block, rows, columns, device.units); };
   Product product;
   product.block = isForward || cost(small) < cost(large) ? small : large;
   product.roles = isForward ? Roles::pingPong : Roles::cooperative;
   product.rasterRows = 8;
-  product.clusterCtas = 1;
+  product.clusterCtas = kind == ProductKind::dWeight ? 2 : 1;
   product.stages = 4;
   if (sharedBytesOf(product) > device.sharedBytes) product.stages = 3;
   return product;

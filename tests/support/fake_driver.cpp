@@ -219,7 +219,7 @@ struct FakeFunctions {
     return fake.dynamicSharedAttribute = value, CUDA_SUCCESS;
   }
   CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction, void **parameters, void **) {
-    FakeLaunch launch{*config, {}};
+    FakeLaunch launch{*config, {config->attrs, config->attrs + config->numAttrs}, {}};
     for (std::size_t i = 0; i < fake.parameterBytes.size(); ++i) {
       const char *bytes = static_cast<const char *>(parameters[i]);
       launch.parameters.emplace_back(bytes, bytes + fake.parameterBytes[i]);

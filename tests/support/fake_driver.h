@@ -16,6 +16,7 @@ namespace tilewright::test {
 /// A launch as the driver was asked for it.
 struct FakeLaunch {
   cuda::CUlaunchConfig config = {};
+  std::vector<cuda::CUlaunchAttribute> attributes;
   std::vector<std::vector<char>> parameters;
 
   template <typename T> T parameter(std::size_t index) const {

@@ -82,6 +82,26 @@ TEST_F(CudaTensorMapTest, MapsFollowTheParametersInTheArtifactsOrder) {
   EXPECT_THAT(map(0, 10), ElementsAre(address(memory), 20, 9, 48, 64, 128, 9));
 }
 
+TEST_F(CudaTensorMapTest, WarpsCanTradeRegistersInWholeProgramsOnly) {
+  Artifact artifact = productArtifact();
+  artifact.binary.clear();
+  artifact.assembly = ".version 8.3";
+  ASSERT_TRUE(device->assemble(artifact).ok());
+  EXPECT_EQ(artifact.binary, "");
+  EXPECT_TRUE(device->load(artifact).ok());
+  EXPECT_THAT(fake.calls(), ::testing::Not(::testing::Contains("cuLinkCreate")));
+}
+
+TEST_F(CudaTensorMapTest, ClustersTakeNeighboursAndWholeNumbersOfMultiprocessors) {
+  Artifact artifact = productArtifact();
+  artifact.clusterCtas = 2;
+  kernel = *device->load(artifact);
+  ASSERT_TRUE(launch(productArguments(9, 20, 24)).ok()); // 3 rows of 3 programs, the last of each beside none
+  ASSERT_EQ(fake.launches().back().attributes.size(), 1u);
+  EXPECT_EQ(fake.launches().back().attributes[0].value.clusterDim.x, 2u);
+  EXPECT_EQ(fake.launches().back().config.gridDimX, std::min(12, device->info().units / 2 * 2));
+}
+
 TEST_F(CudaTensorMapTest, MapsAreKeptForTheTensorsTheyAreOf) {
   for (int round = 0; round < 3; ++round)
     for (int64_t rows : {9, 10})
