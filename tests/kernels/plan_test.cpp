@@ -122,17 +122,17 @@ Problem hopperProblem(int64_t rows, int64_t hidden, int64_t classes) {
 TEST(PlanForHopper, ProductsTakeWarpsWithRoles) {
   const Config config = *plan(hopperProblem(16384, 4096, 128256), Variant::automatic, 0, h200());
   EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 4 stages, raster 8, cluster 1");
-  EXPECT_EQ(config.dHidden.str(), "128x256/0 cooperative, 4 stages, raster 8, cluster 1");
-  EXPECT_EQ(config.dWeight.str(), config.dHidden.str());
+  EXPECT_EQ(config.dHidden.str(), "256x128/0 cooperative, 4 stages, raster 8, cluster 1");
+  EXPECT_EQ(config.dWeight.str(), "256x128/0 cooperative, 4 stages, raster 8, cluster 2");
   for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
     EXPECT_LE(sharedBytesOf(config[kind]), h200().sharedBytes);
 }
 
-// 64 × 9 tiles of 256 columns keep 132 multiprocessors busy for 5 rounds, of which the last is a third full.
+// 32 × 18 tiles of 256 rows keep 132 multiprocessors busy for 5 rounds, of which the last is a third full.
 TEST(PlanForHopper, SmallerTilesWhereLargeOnesLeaveManyIdle) {
   const Config config = *plan(hopperProblem(8192, 2304, 256000), Variant::automatic, 0, h200());
   EXPECT_EQ(config.dHidden.block.str(), "128x192");
-  EXPECT_EQ(config.dWeight.block.str(), "128x256");
+  EXPECT_EQ(config.dWeight.block.str(), "256x128");
 }
 
 TEST(PlanForHopper, ChunksAreWholeTilesOfEqualSize) {

@@ -1,0 +1,134 @@
+// RUN: tile-opt %s --lower-to-threads="hopper shared-limit=232448 roles=2" --canonicalize --cse | FileCheck %s --check-prefixes=ALL,COOPERATIVE
+// RUN: tile-opt %s --lower-to-threads="hopper shared-limit=232448 roles=2 cluster-ctas=2" --canonicalize --cse | FileCheck %s --check-prefixes=ALL,CLUSTER
+// RUN: tile-opt %s --lower-to-threads="hopper shared-limit=232448 roles=3 stages=2" --canonicalize --cse | FileCheck %s --check-prefixes=PINGPONG
+// RUN: tile-opt %s --lower-to-threads="hopper shared-limit=232448 roles=1" --canonicalize --cse | FileCheck %s --check-prefixes=ALIKE
+// RUN: tile-opt %s --lower-to-threads="shared-limit=166912 roles=2" --canonicalize --cse | FileCheck %s --check-prefixes=ALIKE
+
+// A K-major and an MN-major operand, stored as bf16.
+// Maps: rows and columns of the boxes of a, b and c. In a cluster each CTA copies half of a's rows.
+// ALL-LABEL: func.func @product(
+// COOPERATIVE-SAME: cluster_ctas = 1 : i64, persistent, shared_bytes = 231552 : i64
+// COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 128, 64>, array<i64: 1, 64, 64>, array<i64: 2, 64, 64>], threads = 384 : i64
+// CLUSTER-SAME: cluster_ctas = 2 : i64
+// CLUSTER-SAME: tensor_maps = [array<i64: 0, 64, 64>, array<i64: 1, 64, 64>, array<i64: 2, 64, 64>]
+//
+// Barriers of four stages: the copy engine fills, each warpgroup empties.
+// COOPERATIVE-COUNT-1: mbarrier.init.shared::cta.b64 [$0], 1;
+// COOPERATIVE: mbarrier.init.shared::cta.b64 [$0], 2;
+// CLUSTER-COUNT-1: mbarrier.init.shared::cta.b64 [$0], 1;
+// CLUSTER: mbarrier.init.shared::cta.b64 [$0], 4;
+// ALL: fence.mbarrier_init.release.cluster;
+// COOPERATIVE: nvvm.barrier0
+// CLUSTER: barrier.cluster.arrive;
+//
+// Consumers: while a step is multiplied the stage of the one before is handed back.
+// ALL: setmaxnreg.inc.sync.aligned.u32 232;
+// ALL: scf.for
+// ALL: scf.for
+// ALL: mbarrier.try_wait.parity.shared::cta.b64
+// ALL: wgmma.fence.sync.aligned;
+// ALL-COUNT-4: wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16
+// ALL: wgmma.commit_group.sync.aligned;
+// ALL: wgmma.wait_group.sync.aligned 1;
+// ALL: mbarrier.arrive.shared::cta.b64
+// COOPERATIVE-NOT: mapa
+// CLUSTER: mapa.shared::cluster.u32 there, $0, $1;
+// CLUSTER-SAME: mbarrier.arrive.shared::cluster.b64 _, [there];
+// ALL: wgmma.wait_group.sync.aligned 0;
+//
+// Four boxes of 64 columns, two of them in turn.
+// ALL: cp.async.bulk.wait_group.read 0;
+// ALL: bar.sync $0, 128;
+// ALL-COUNT-16: st.shared.u32
+// ALL: fence.proxy.async.shared::cta;
+// ALL: bar.sync $0, 128;
+// ALL: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
+// ALL: cp.async.bulk.wait_group.read 1;
+// ALL-COUNT-3: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
+// ALL: cp.async.bulk.wait_group 0;
+//
+// The producer: one copy of a, four panels of b.
+// ALL: setmaxnreg.dec.sync.aligned.u32 40;
+// ALL: mbarrier.try_wait.parity.shared::cta.b64
+// ALL: mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], 49152;
+// COOPERATIVE-COUNT-5: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [$0]
+// CLUSTER: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [$0]
+// CLUSTER-COUNT-4: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [$0]
+// CLUSTER: barrier.cluster.arrive;
+//
+// A tile of 128 × 256 is too large for one warpgroup; warps alike are the portable lowering.
+// PINGPONG-LABEL: func.func @product(
+// PINGPONG-NOT: wgmma
+// ALIKE-LABEL: func.func @product(
+// ALIKE-NOT: wgmma
+// ALIKE: mma.sync.aligned.m16n8k16
+func.func @product(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                   %c: !tile.view<?x?xbf16> {tile.name = "c", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 1, 256>]} {
+  %c128 = arith.constant 128 : index
+  %c256 = arith.constant 256 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %i = arith.muli %p, %c128 : index
+  %j = arith.muli %q, %c256 : index
+  %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 0
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x256xf32>
+  %y = arith.truncf %x : tensor<128x256xf32> to tensor<128x256xbf16>
+  tile.store %y, %c[%i, %j] : tensor<128x256xbf16>, !tile.view<?x?xbf16>
+  return
+}
+
+// Warpgroups that take turns: one multiplies between its turn's barrier and the other's.
+// PINGPONG-LABEL: func.func @add(
+// PINGPONG: bar.arrive $0, 256;
+// PINGPONG: bar.sync $0, 256;
+// PINGPONG-COUNT-8: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
+// PINGPONG: wgmma.wait_group.sync.aligned 1;
+// PINGPONG: bar.arrive $0, 256;
+// PINGPONG: wgmma.wait_group.sync.aligned 0;
+// PINGPONG-COUNT-8: cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group
+func.func @add(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+               %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 1, 128>, array<i64: 1, 1, 128>]} {
+  %c128 = arith.constant 128 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %i = arith.muli %p, %c128 : index
+  %j = arith.muli %q, %c128 : index
+  %x = tile.contract %a[%i] contracting 0, %b[%j] contracting 0
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>
+  tile.reduce_add %x, %c[%i, %j] : tensor<128x128xf32>, !tile.view<?x?xf32>
+  return
+}
+
+// What the epilogue loads: rows ahead of the product, the block into the second-level cache. The output is read
+// too, so the threads store to it themselves.
+// ALL-LABEL: func.func @epilogue(
+// ALL: setmaxnreg.inc
+// ALL: ld.global.f32
+// ALL: prefetch.global.L2
+// ALL: wgmma.mma_async
+// ALL: ld.global.v2.f32
+// ALL-NOT: cp.async.bulk.tensor.2d.global
+// ALL: setmaxnreg.dec
+func.func @epilogue(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                    %bias: !tile.view<?xf32> {tile.name = "bias"}, %old: !tile.view<?x?xf32> {tile.name = "old"},
+                    %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 0, 128>]} {
+  %c128 = arith.constant 128 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %i = arith.muli %p, %c128 : index
+  %j = arith.muli %q, %c128 : index
+  %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 1
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>
+  %v = tile.load %bias[%i] : !tile.view<?xf32> -> tensor<128x1xf32>
+  %w = tile.broadcast %v : tensor<128x1xf32> -> tensor<128x128xf32>
+  %o = tile.load %old[%i, %j] : !tile.view<?x?xf32> -> tensor<128x128xf32>
+  %t = tile.load %c[%i, %j] : !tile.view<?x?xf32> -> tensor<128x128xf32>
+  %y = arith.addf %x, %w : tensor<128x128xf32>
+  %z = arith.addf %y, %o : tensor<128x128xf32>
+  %u = arith.addf %z, %t : tensor<128x128xf32>
+  tile.store %u, %c[%i, %j] : tensor<128x128xf32>, !tile.view<?x?xf32>
+  return
+}
