@@ -36,7 +36,9 @@ std::string CompileOptions::str() const {
          " roles=" + warpRolesName(schedule.roles) + " clusterCtas=" + std::to_string(schedule.clusterCtas) +
          " rasterRows=" + std::to_string(schedule.rasterRows) +
          " rowBlock=" + std::to_string(schedule.rowBlock) +
-         " rowUnroll=" + std::to_string(schedule.rowUnroll) + " tf32=" + std::to_string(tf32) +
+         " rowUnroll=" + std::to_string(schedule.rowUnroll) +
+         " rowBytes=" + std::to_string(schedule.rowBytes) +
+         " rowPartners=" + std::to_string(schedule.rowPartners) + " tf32=" + std::to_string(tf32) +
          " alignedMatrices=" + std::to_string(alignedMatrices) + " optLevel=" + std::to_string(optLevel);
 }
 

@@ -29,6 +29,8 @@ static std::unique_ptr<Pass> createStreamRowsFor(const Target &target, const Com
   rows.block = options.schedule.rowBlock;
   rows.bytes = isCpu ? 0 : 4096;
   rows.interior = options.schedule.rowUnroll ? options.schedule.rowUnroll : isCpu ? 1 : 4;
+  rows.keptBytes = options.schedule.rowBytes;
+  rows.partners = options.schedule.rowPartners;
   return createStreamRows(rows);
 }
 

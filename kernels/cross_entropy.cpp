@@ -48,19 +48,19 @@ ce::RowSpec rowSpec(const CrossEntropyTensors &t, const CrossEntropyOptions &opt
 }
 
 StatusOr<Kernels> makeKernels(Runtime &runtime, const CrossEntropyTensors &t, const ce::RowSpec &spec,
-                              Reduction reduction) {
+                              const CompileOptions &rowOptions, Reduction reduction) {
   const bool mean = reduction == Reduction::mean;
   std::optional<ElementType> gradient;
   if (spec.gradient) gradient = spec.gradient->output;
   Kernels kernels;
   std::vector<JitRequest> requests;
   std::vector<KernelHandle *> places;
-  const auto want = [&](KernelHandle &place, Kernel kernel) {
-    requests.push_back({std::move(kernel), {}});
+  const auto want = [&](KernelHandle &place, Kernel kernel, const CompileOptions &options = {}) {
+    requests.push_back({std::move(kernel), options});
     places.push_back(&place);
   };
   want(kernels.compactRows, compactRows({t.label.element, gradient}));
-  want(kernels.row, ce::row(spec));
+  want(kernels.row, ce::row(spec), rowOptions);
   if (reduction != Reduction::none) want(kernels.reduceLoss, reduceLoss(mean));
   if (spec.terms.classWeight) {
     want(kernels.rowWeights, rowWeights());
@@ -184,10 +184,13 @@ StatusOr<LossReport> crossEntropy(Runtime &runtime, const CrossEntropyTensors &t
 
   LossReport report;
   report.variant = tensors.dLogits.data ? Variant::whole : Variant::lossOnly;
-  report.configuration = "one row a program";
+  const ce::RowSchedule schedule =
+      ce::scheduleRow(spec, tensors.logits.sizes[1], device.target(), device.info().sharedBytes);
+  report.configuration = schedule.str();
   report.workspaceBytes = layOut(tensors, spec, options.reduction, nullptr).bytes;
   auto start = Clock::now();
-  TW_ASSIGN_OR_RETURN(const Kernels kernels, makeKernels(runtime, tensors, spec, options.reduction));
+  TW_ASSIGN_OR_RETURN(const Kernels kernels,
+                      makeKernels(runtime, tensors, spec, schedule.options, options.reduction));
   report.compileMilliseconds = millisecondsSince(start);
 
   start = Clock::now();

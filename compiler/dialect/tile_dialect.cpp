@@ -71,9 +71,9 @@ static LogicalResult verifyKernel(Operation *op, Attribute attribute) {
 LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == kGridAttr) return verifyGrid(op, attribute.getValue());
   if (attribute.getName() == kKernelAttr) return verifyKernel(op, attribute.getValue());
-  if (attribute.getName() == kSweepAttr) return success();
-  return op->emitOpError() << "expected '" << kKernelAttr << "', '" << kGridAttr << "' or '" << kSweepAttr
-                           << "', found attribute " << attribute.getName();
+  if (attribute.getName() == kSweepAttr || attribute.getName() == kPartnersAttr) return success();
+  return op->emitOpError() << "expected '" << kKernelAttr << "', '" << kGridAttr << "', '" << kSweepAttr
+                           << "' or '" << kPartnersAttr << "', found attribute " << attribute.getName();
 }
 
 LogicalResult TileDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned argument,

@@ -92,6 +92,21 @@ LogicalResult NarrowOp::verify() { return verifyAxisOf(*this, getView().getType(
 // Memory
 // ---------------------------------------------------------------------------------------------------------------------
 
+LogicalResult OnChipOp::verify() {
+  if (getResult().getType().getRank() == 1) return success();
+  return emitOpError("expected a vector, found ") << getResult().getType();
+}
+
+LogicalResult ExchangeOp::verify() {
+  for (auto [value, place] : llvm::zip(getValues(), getPlaces())) {
+    auto view = cast<ViewType>(place.getType());
+    if (view.getRank() != 1 || view.getElement() != elementOf(value.getType()))
+      return emitOpError("expected a vector of ") << elementOf(value.getType()) << ", found " << view;
+    if (!place.getDefiningOp<OnChipOp>()) return emitOpError("expected places that are on chip");
+  }
+  return success();
+}
+
 LogicalResult LoadOp::verify() {
   if (failed(verifySize(*this, isLong(getResult().getType()), getSize()))) return failure();
   return verifyBlock(*this, getView().getType(), getOffsets().size(), getResult().getType());

@@ -21,6 +21,8 @@ constexpr llvm::StringLiteral kKernelAttr = "tile.kernel";
 constexpr llvm::StringLiteral kGridAttr = "tile.grid";
 /// Of a loop: no two iterations touch the same columns of a view that one of them writes.
 constexpr llvm::StringLiteral kSweepAttr = "tile.sweep";
+/// Of a kernel whose programs several partners run: how many.
+constexpr llvm::StringLiteral kPartnersAttr = "tile.partners";
 constexpr llvm::StringLiteral kNameAttr = "tile.name";
 constexpr llvm::StringLiteral kWrittenAttr = "tile.written";
 

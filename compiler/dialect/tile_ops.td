@@ -85,6 +85,53 @@ def Tile_InteriorOp : Tile_Op<"interior", [Pure]> {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Partners: a program may be run by several, which share the columns of its rows
+// ---------------------------------------------------------------------------------------------------------------------
+
+def Tile_PartnerOp : Tile_Op<"partner", [Pure]> {
+  let summary = "this partner's number";
+  let description = [{
+    From 0; a kernel's `tile.partners` says how many there are.
+
+    Example: `%p = tile.partner`
+  }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+def Tile_OnChipOp : Tile_Op<"on_chip", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "memory of a partner's own";
+  let description = [{
+    A vector that lasts as long as the program runs, in memory as fast as the target has. What is in it beforehand is
+    not defined.
+
+    Example: `%v = tile.on_chip 32768 : !tile.view<?xbf16>`
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntPositive]>:$size);
+  let results = (outs Tile_ViewType:$result);
+  let assemblyFormat = "$size attr-dict `:` custom<View>(type($result))";
+  let hasVerifier = 1;
+}
+
+def Tile_ExchangeOp : Tile_Op<"exchange", [MemoryEffects<[MemRead, MemWrite]>, SameVariadicOperandSize]> {
+  let summary = "partners tell each other numbers";
+  let description = [{
+    Partner p's `values` become element p of `places`, which are on chip, of every partner. All partners come here; what
+    any of them did to memory before, all see behind it.
+
+    Example:
+    ```mlir
+    %all = tile.on_chip 4 : !tile.view<?xf32>
+    tile.exchange %sum to %all : tensor<1x1xf32> to !tile.view<?xf32>
+    %sums = tile.load %all[%zero] : !tile.view<?xf32> -> tensor<1x4xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<Tile_Scalar>:$values, Variadic<Tile_ViewType>:$places);
+  let assemblyFormat = "($values^ `to` $places)? attr-dict (`:` type($values)^ `to` type($places))?";
+  let hasVerifier = 1;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Memory
 // ---------------------------------------------------------------------------------------------------------------------
 

@@ -118,55 +118,73 @@ std::string place(int64_t operand, int64_t offset) {
 
 } // namespace
 
-SmallVector<Value> Emitter::loadGlobal(Num address, int64_t offset, Type word, int64_t words, Value live) {
+namespace {
+
+/// A kind of memory, and the register class of its addresses.
+struct Space {
+  const char *name, *address;
+};
+constexpr Space kGlobal{"global", "l"}, kShared{"shared", "r"};
+
+SmallVector<Value> load(Emitter &e, Space space, Num address, int64_t offset, Type word, int64_t words,
+                        Value live) {
   const Word w = wordOf(word);
-  const std::string load = " ld.global" + vectorSuffix(words, w.suffix) + " " + operandList(0, words) + ", ";
-  const std::string results = repeated(std::string("=") + w.constraint, words);
+  const std::string load =
+      std::string(" ld.") + space.name + vectorSuffix(words, w.suffix) + " " + operandList(0, words) + ", ";
+  const std::string constraints =
+      repeated(std::string("=") + w.constraint, words) + "," + space.address + (live ? ",b" : "");
   const SmallVector<Type> types(words, word);
   if (!live)
-    return ptx(types, load.substr(1) + place(words, offset) + ";", results + ",l", {address.value}, true);
+    return e.ptx(types, load.substr(1) + place(words, offset) + ";", constraints, {address.value}, true);
   std::string text;
   for (int64_t i = 0; i < words; ++i)
     text +=
         std::string(w.zero) + " $" + std::to_string(i) + ", 0" + (word.isF32() ? "f00000000" : "") + ";\n\t";
   text += "@$" + std::to_string(words + 1) + load + place(words, offset) + ";";
-  return ptx(types, text, results + ",l,b", {address.value, live}, true);
+  return e.ptx(types, text, constraints, {address.value, live}, true);
+}
+
+void store(Emitter &e, Space space, Num address, int64_t offset, ValueRange words, Value live) {
+  const Word w = wordOf(words[0].getType());
+  const int64_t count = words.size();
+  const std::string store = std::string("st.") + space.name + vectorSuffix(count, w.suffix) + " " +
+                            place(count, offset) + ", " + operandList(0, count) + ";";
+  const std::string constraints = repeated(w.constraint, count) + "," + space.address + (live ? ",b" : "");
+  SmallVector<Value> operands(words);
+  operands.push_back(address.value);
+  if (!live) return (void)e.ptx({}, store, constraints, operands, true);
+  operands.push_back(live);
+  e.ptx({}, "@$" + std::to_string(count + 1) + " " + store, constraints, operands, true);
+}
+
+} // namespace
+
+SmallVector<Value> Emitter::loadGlobal(Num address, int64_t offset, Type word, int64_t words, Value live) {
+  return load(*this, kGlobal, address, offset, word, words, live);
 }
 
 void Emitter::storeGlobal(Num address, int64_t offset, ValueRange words, Value live) {
-  const Word w = wordOf(words[0].getType());
-  const int64_t count = words.size();
-  const std::string store = "st.global" + vectorSuffix(count, w.suffix) + " " + place(count, offset) + ", " +
-                            operandList(0, count) + ";";
-  SmallVector<Value> operands(words);
-  operands.push_back(address.value);
-  if (!live) return (void)ptx({}, store, repeated(w.constraint, count) + ",l", operands, true);
-  operands.push_back(live);
-  ptx({}, "@$" + std::to_string(count + 1) + " " + store, repeated(w.constraint, count) + ",l,b", operands,
-      true);
+  store(*this, kGlobal, address, offset, words, live);
 }
 
 void Emitter::prefetchGlobal(Num address, Value live) {
   ptx({}, "@$1 prefetch.global.L2 [$0];", "l,b", {address.value, live}, true);
 }
 
-SmallVector<Value> Emitter::loadShared(Num address, int64_t offset, Type word, int64_t words) {
-  const Word w = wordOf(word);
-  return ptx(SmallVector<Type>(words, word),
-             "ld.shared" + vectorSuffix(words, w.suffix) + " " + operandList(0, words) + ", " +
-                 place(words, offset) + ";",
-             repeated(std::string("=") + w.constraint, words) + ",r", {address.value}, true);
+SmallVector<Value> Emitter::loadShared(Num address, int64_t offset, Type word, int64_t words, Value live) {
+  return load(*this, kShared, address, offset, word, words, live);
 }
 
-void Emitter::storeShared(Num address, int64_t offset, ValueRange words) {
-  const Word w = wordOf(words[0].getType());
-  const int64_t count = words.size();
-  SmallVector<Value> operands(words);
-  operands.push_back(address.value);
-  ptx({},
-      "st.shared" + vectorSuffix(count, w.suffix) + " " + place(count, offset) + ", " +
-          operandList(0, count) + ";",
-      repeated(w.constraint, count) + ",r", operands, true);
+void Emitter::storeShared(Num address, int64_t offset, ValueRange words, Value live) {
+  store(*this, kShared, address, offset, words, live);
+}
+
+void Emitter::storeClusterIf(Value live, Num cta, Num address, Value word) {
+  Num there = num(ptx(b.getI32Type(), "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r",
+                      {address.value, cta.value}, false)[0]);
+  const Word w = wordOf(word.getType());
+  ptx({}, std::string("@$2 st.shared::cluster.") + w.suffix + " [$1], $0;",
+      std::string(w.constraint) + ",r,b", {word, there.value, live}, true);
 }
 
 void Emitter::storeSharedIf(Value live, Num address, Value word) {

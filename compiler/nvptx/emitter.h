@@ -80,9 +80,12 @@ public:
   void prefetchGlobal(Num address, Value live);
 
   /// Shared memory at a byte address (i32).
-  SmallVector<Value> loadShared(Num address, int64_t offset, Type word, int64_t words);
-  void storeShared(Num address, int64_t offset, ValueRange words);
+  SmallVector<Value> loadShared(Num address, int64_t offset, Type word, int64_t words, Value live = {});
+  void storeShared(Num address, int64_t offset, ValueRange words, Value live = {});
   void storeSharedIf(Value live, Num address, Value word);
+
+  /// At the same address in the shared memory of the CTA of the cluster with this number.
+  void storeClusterIf(Value live, Num cta, Num address, Value word);
 
   /// All threads of the team have come here, and see what each wrote before.
   void barrier();

@@ -2,6 +2,7 @@
 
 #include "compiler/nvptx/deferred_sums.h"
 #include "compiler/nvptx/exchange.h"
+#include "compiler/nvptx/mbarrier.h"
 #include "compiler/nvptx/memory_access.h"
 #include "compiler/nvptx/product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -35,6 +36,16 @@ FunctionLowering::FunctionLowering(func::FuncOp kernel, const LoweringOptions &o
   kernel.walk([&](Operation *op) {
     if (isStore(op)) writtenRoots.insert(rootOf(viewOf(op)).getAsOpaquePointer());
     hasProducts |= isa<tile::ContractOp, tile::DotOp>(op);
+  });
+  placeOnChip();
+}
+
+void FunctionLowering::placeOnChip() {
+  constexpr int64_t kAlignment = 16;
+  kernel.walk([&](tile::OnChipOp op) {
+    onChip[op] = onChipBytes;
+    int64_t bytes = op.getSize() * bytesOf(op.getResult().getType().getElement());
+    onChipBytes += llvm::alignTo(bytes, kAlignment);
   });
 }
 
@@ -70,15 +81,16 @@ LogicalResult FunctionLowering::run() {
   flush();
   e.b.create<func::ReturnOp>();
   lowered->setAttr("threads", e.b.getI64IntegerAttr(layouts_.threads()));
-  lowered->setAttr("shared_bytes", e.b.getI64IntegerAttr(sharedBytes));
+  lowered->setAttr("shared_bytes", e.b.getI64IntegerAttr(onChipBytes + sharedBytes));
+  if (Attribute partners = kernel->getAttr(tile::kPartnersAttr)) lowered->setAttr("cluster_ctas", partners);
   LogicalResult fits = checkShared();
   kernel.erase();
   return fits;
 }
 
 LogicalResult FunctionLowering::checkShared() {
-  if (sharedBytes <= options_.sharedLimit) return success();
-  return kernel.emitError("needs ") << sharedBytes << " bytes of shared memory, more than the "
+  if (onChipBytes + sharedBytes <= options_.sharedLimit) return success();
+  return kernel.emitError("needs ") << onChipBytes + sharedBytes << " bytes of shared memory, more than the "
                                     << options_.sharedLimit << " of the target: use smaller blocks";
 }
 
@@ -127,7 +139,7 @@ Num FunctionLowering::position(const AxisMap &map, int64_t reg) {
 Num FunctionLowering::sharedMemory(int64_t bytes) {
   barrier();
   sharedBytes = std::max(sharedBytes, bytes);
-  return e.num(sharedBase);
+  return e.num(sharedBase) + onChipBytes;
 }
 
 void FunctionLowering::barrier() {
@@ -155,6 +167,7 @@ LogicalResult FunctionLowering::lowerOps(Block::iterator begin, Block::iterator 
 }
 
 LogicalResult FunctionLowering::lowerOp(Operation &op) {
+  if (auto exchange = dyn_cast<tile::ExchangeOp>(op)) return lowerExchange(exchange), success();
   bool hasTiles = llvm::any_of(op.getOperands(), isTile) || llvm::any_of(op.getResults(), isTile);
   if (!hasTiles && op.getNumRegions() == 0) return lowerScalar(op);
   flush();
@@ -176,6 +189,16 @@ LogicalResult FunctionLowering::lowerScalar(Operation &op) {
     views.try_emplace(narrow.getResult(), narrowed);
   } else if (auto interior = dyn_cast<tile::InteriorOp>(op)) {
     scalars.map(interior.getResult(), e.toIndex(interiorColumns(*this, interior)));
+  } else if (auto memory = dyn_cast<tile::OnChipOp>(op)) {
+    Num address = e.num(sharedBase) + onChip.lookup(memory);
+    Type element = memory.getResult().getType().getElement();
+    views.try_emplace(
+        memory.getResult(),
+        MemoryView{
+            memory.getResult(), e.wide(address), {e.i64(memory.getSize())}, {nullptr, {}}, element, true});
+  } else if (isa<tile::PartnerOp>(op)) {
+    Num number = e.num(e.b.create<NVVM::BlockIdYOp>(e.b.getI32Type()));
+    scalars.map(op.getResult(0), e.toIndex(e.wide(number)));
   } else if (auto id = dyn_cast<tile::ProgramIdOp>(op)) {
     Type i32 = e.b.getI32Type();
     Value number;
@@ -367,6 +390,27 @@ void FunctionLowering::lowerExtract(tile::ExtractOp op) {
   if (type.isInteger(32) || type.isInteger(64))
     element = e.b.create<arith::IndexCastOp>(e.b.getIndexType(), element);
   scalars.map(op.getResult(), element);
+}
+
+/// Each of the first threads tells one partner. The first barrier makes sure that all CTAs have started, and
+/// that nobody reads the places any more.
+void FunctionLowering::lowerExchange(tile::ExchangeOp op) {
+  flush();
+  SmallVector<Value> values;
+  for (Value value : op.getValues())
+    values.push_back(evaluate(value, 0, 0));
+  clusterBarrier(e);
+  auto partners = kernel->getAttrOfType<IntegerAttr>(tile::kPartnersAttr).getInt();
+  Value tells = e.thread() < partners;
+  Num told = minimum(e.thread(), e.i32(partners - 1));
+  Num number = e.num(e.b.create<NVVM::BlockIdYOp>(e.b.getI32Type()));
+  for (auto [value, place] : llvm::zip(values, op.getPlaces())) {
+    Num address =
+        e.num(sharedBase) + onChip.lookup(place.getDefiningOp()) + number * bytesOf(value.getType());
+    e.storeClusterIf(tells, told, address, value);
+  }
+  clusterBarrier(e);
+  accesses.clear();
 }
 
 SmallVector<Value> &FunctionLowering::registersOf(Value tile) {

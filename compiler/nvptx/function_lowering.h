@@ -11,13 +11,14 @@
 
 namespace tilewright::nvptx {
 
-/// A tensor in global memory: its address and sizes are i64 values.
+/// A tensor in global or shared memory: its address and sizes are i64 values.
 struct MemoryView {
-  Value root; ///< the kernel's argument
+  Value root; ///< the kernel's argument, or what made it on chip
   Num pointer;
   SmallVector<Num, 2> sizes;
   Num rowStride{nullptr, {}}; ///< rank 2
   Type element;
+  bool isShared = false;
 };
 
 bool isTile(Value value);
@@ -119,6 +120,8 @@ private:
   void lowerProduct(mlir::Operation &op);
   void lowerTranspose(tile::TransposeOp op);
   void lowerExtract(tile::ExtractOp op);
+  void placeOnChip();
+  void lowerExchange(tile::ExchangeOp op);
   void lowerLoad(mlir::Operation *op);
 
   Value evaluateNew(Value tile, int64_t row, int64_t column);
@@ -170,6 +173,8 @@ private:
   Value sharedBase;
   Value teamEntry; ///< behind it stands what only depends on the thread
   int64_t sharedBytes = 0;
+  mlir::DenseMap<mlir::Operation *, int64_t> onChip; ///< byte offsets of on_chip ops' vectors
+  int64_t onChipBytes = 0;                           ///< of shared memory, ahead of what is for exchange
 };
 
 } // namespace tilewright::nvptx

@@ -171,13 +171,24 @@ SmallVector<Value> MemoryAccess::pack(ValueRange elements) {
   return words;
 }
 
+SmallVector<Value> MemoryAccess::loadWords(Num address, int64_t offset, Type word, int64_t words,
+                                           Value live) {
+  if (view.isShared) return e.loadShared(e.narrow(address), offset, word, words, live);
+  return e.loadGlobal(address, offset, word, words, live);
+}
+
+void MemoryAccess::storeWords(Num address, int64_t offset, ValueRange words, Value live) {
+  if (view.isShared) return e.storeShared(e.narrow(address), offset, words, live);
+  e.storeGlobal(address, offset, words, live);
+}
+
 SmallVector<Value> MemoryAccess::loadVectors(const Row &row, Stretch stretch) {
   SmallVector<Value> elements;
   int64_t words = granule * bytesOf(element) / bytesOf(wordType());
   for (int64_t c = stretch.column; c < stretch.column + stretch.count; c += granule) {
     Value live = liveAt(row, c);
     int64_t offset = layout.columns->offsets[c] * bytesOf(element);
-    unpack(e.loadGlobal(row.address, offset, wordType(), words, live), elements);
+    unpack(loadWords(row.address, offset, wordType(), words, live), elements);
   }
   return elements;
 }
@@ -188,7 +199,7 @@ SmallVector<Value> MemoryAccess::loadElements(const Row &row, Stretch stretch) {
   for (int64_t c = stretch.column; c < stretch.column + stretch.count; ++c) {
     Value live = liveAt(row, c);
     int64_t offset = layout.columns->offsets[c] * bytesOf(element);
-    elements.push_back(e.bitcast(element, e.loadGlobal(row.address, offset, word, 1, live)[0]));
+    elements.push_back(e.bitcast(element, loadWords(row.address, offset, word, 1, live)[0]));
   }
   return elements;
 }
@@ -197,7 +208,7 @@ void MemoryAccess::storeVectors(const Row &row, int64_t column, ValueRange value
   for (size_t i = 0; i < values.size(); i += granule) {
     Value live = liveAt(row, column + i);
     int64_t offset = layout.columns->offsets[column + i] * bytesOf(element);
-    e.storeGlobal(row.address, offset, pack(values.slice(i, granule)), live);
+    storeWords(row.address, offset, pack(values.slice(i, granule)), live);
   }
 }
 
@@ -206,7 +217,7 @@ void MemoryAccess::storeElements(const Row &row, int64_t column, ValueRange valu
   for (auto [i, value] : llvm::enumerate(values)) {
     Value live = liveAt(row, column + i);
     int64_t offset = layout.columns->offsets[column + i] * bytesOf(element);
-    e.storeGlobal(row.address, offset, e.bitcast(word, value), live);
+    storeWords(row.address, offset, e.bitcast(word, value), live);
   }
 }
 

@@ -42,6 +42,8 @@ private:
     int64_t column, count;
   };
   SmallVector<Value> load(llvm::ArrayRef<Row> rows, Stretch stretch);
+  SmallVector<Value> loadWords(Num address, int64_t offset, Type word, int64_t words, Value live);
+  void storeWords(Num address, int64_t offset, ValueRange words, Value live);
   SmallVector<Value> loadVectors(const Row &row, Stretch stretch);
   SmallVector<Value> loadElements(const Row &row, Stretch stretch);
   void storeRow(const Row &row, int64_t column, ValueRange values);

@@ -129,7 +129,10 @@ def StreamRows : TilePass<"stream-rows"> {
     Option<"bytes", "bytes", "int64_t", "0",
       "that a block loads, but 64 columns at least; 0: of 1024 elements">,
     Option<"interior", "interior", "int64_t", "0",
-      "so many blocks are one in the loop over the row's interior; 0: no such loop">];
+      "so many blocks are one in the loop over the row's interior; 0: no such loop">,
+    Option<"keptBytes", "kept-bytes", "int64_t", "0",
+      "of a row's interior that each partner keeps on chip, from the first sweep that loads them for the others">,
+    Option<"partners", "partners", "int64_t", "1", "that share the columns of a program's only row">];
 }
 
 #endif

@@ -121,6 +121,11 @@ private:
     if (block < 0)
       return function.emitError("stream-rows: expected a block of 0 or more columns, found ")
              << block.getValue();
+    if (partners < 1 || keptBytes < 0)
+      return function.emitError(
+                 "stream-rows: expected 1 or more partners and 0 or more bytes to keep, found ")
+             << partners.getValue() << " and " << keptBytes.getValue();
+    if (partners > 1) function->setAttr(tile::kPartnersAttr, OpBuilder(function).getI64IntegerAttr(partners));
     for (Block &body : function.getBody())
       if (failed(copyIntoRegions(body))) return failure();
     // What has no users is in no sweep.
@@ -159,17 +164,62 @@ private:
     int last = 0;
     for (const ScheduledOp &op : ops)
       last = std::max(last, op.sweep);
+    bool exchanged = false; ///< by the reductions of the sweep before
+    SmallVector<Rows, 0> rows;
+    auto rowsOfWidth = [&](Value width) -> Rows & {
+      auto known = llvm::find_if(rows, [&](const Rows &r) { return sameValue(r.width, width); });
+      return known != rows.end() ? *known : rows.emplace_back(rowsOf(ops, width, last));
+    };
     for (int sweep = 0; sweep <= last; ++sweep) {
       for (const ScheduledOp &op : ops)
         if (!op.isLong && op.sweep == sweep) op.op->moveBefore(end);
       for (Value width : widthsOf(ops, sweep)) {
         SmallVector<Operation *> body = opsOf(ops, sweep, width);
         TileBuilder b(body.back()->getLoc(), end);
-        emitSweep(b, body, width, blocksFor(body));
+        Rows &shared = rowsOfWidth(width);
+        if (partners > 1 && sweep > 0 && !exchanged) // what others wrote in the sweep before must be seen
+          b.create<tile::ExchangeOp>(ValueRange(), ValueRange());
+        exchanged = llvm::any_of(body, [](Operation *op) {
+          return op->getNumResults() && !isLongTile(op->getResult(0).getType());
+        });
+        bool shares = partners > 1 || !shared.kept.loads.empty();
+        emitSweep(b, body, width, shares ? shared.blocks : blocksFor(body), partners, shared.kept);
       }
     }
     for (const ScheduledOp &op : llvm::reverse(ops))
       if (op.isLong) op.op->erase();
+  }
+
+  /// What sweeps over rows of one width have in common.
+  struct Rows {
+    Value width;
+    SweepBlocks
+        blocks; ///< of all sweeps, where they have something to share: those of the one that loads most
+    KeptRows kept;
+  };
+
+  Rows rowsOf(ArrayRef<ScheduledOp> ops, Value width, int last) const {
+    Rows rows;
+    rows.width = width;
+    for (int sweep = 0; sweep <= last; ++sweep) {
+      SmallVector<Operation *> body = opsOf(ops, sweep, width);
+      if (body.empty()) continue;
+      SweepBlocks blocks = blocksFor(body);
+      if (!rows.blocks.rest || blocks.rest < rows.blocks.rest) rows.blocks = blocks;
+    }
+    int64_t bytes = 0;
+    for (const ScheduledOp &op : ops) {
+      bool isLoad = isa<tile::LoadOp, tile::LoadRowsOp>(op.op) && op.isLong && sameValue(op.width, width);
+      if (!isLoad || op.lastSweep == op.sweep) continue;
+      auto view = cast<tile::ViewType>(op.op->getOperand(0).getType());
+      if (view.getRank() != 2 || tile::rowsOf(op.op->getResult(0).getType()) != 1) continue;
+      rows.kept.loads.push_back(op.op);
+      bytes += view.getElement().getIntOrFloatBitWidth() / 8;
+    }
+    if (bytes && rows.blocks.interior)
+      rows.kept.columns = keptBytes / bytes / rows.blocks.interior * rows.blocks.interior;
+    if (!rows.kept.columns) rows.kept.loads.clear();
+    return rows;
   }
 
   SweepBlocks blocksFor(ArrayRef<Operation *> ops) const {

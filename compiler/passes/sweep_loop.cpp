@@ -118,6 +118,13 @@ Value comparedPosition(ArrayRef<Operation *> ops) {
   return number;
 }
 
+/// What a loop does with blocks that are kept on chip: the place of each, and the block's column there.
+struct KeptBlock {
+  bool isLoaded = false; ///< else stored
+  Value column;
+  const llvm::DenseMap<Operation *, Value> *places = nullptr;
+};
+
 /// One iteration of a sweep's loop while it is made. An interior block has no column outside the row or any
 /// view, nor the position that the sweep compares with.
 class SweepBody {
@@ -135,8 +142,17 @@ public:
     return combineMaxSumExp(b_, carried[0], carried[1], x);
   }
 
+  void setKept(KeptBlock kept) { kept_ = kept; }
+
   /// The same operation on this block. `cutView`, for one that writes, ends where the row does.
   void clone(Operation *op, Value cutView) {
+    Value place = kept_.places ? kept_.places->lookup(op) : Value();
+    if (place && kept_.isLoaded) {
+      auto load = b_.create<tile::LoadOp>(blockType(tile::tileType(op->getResult(0))), place, kept_.column,
+                                          Value(), /*interior=*/true);
+      values_.map(op->getResult(0), load.getResult());
+      return;
+    }
     if (missesPosition_ && comparesPosition(op)) {
       bool differs = cast<arith::CmpIOp>(op).getPredicate() == arith::CmpIPredicate::ne;
       decided_[op->getResult(0)] = differs;
@@ -154,6 +170,8 @@ public:
       result.setType(blockType(tile::tileType(result)));
     moveToBlock(block, cutView);
     b_.insert(block);
+    if (place)
+      b_.create<tile::StoreOp>(values_.lookup(op->getResult(0)), place, kept_.column, /*interior=*/true);
   }
 
 private:
@@ -219,6 +237,7 @@ private:
   Value column_;
   bool isInterior_, missesPosition_;
   IRMapping values_;
+  KeptBlock kept_;
   llvm::DenseMap<Value, bool> decided_; ///< comparisons that come out alike in the whole block
   Value columnInside_;
 };
@@ -246,7 +265,8 @@ namespace {
 ///     interior:  0, B, …  without that block        rest:  that block in smaller ones, then what is left
 class SweepEmitter {
 public:
-  SweepEmitter(TileBuilder &b, ArrayRef<Operation *> ops, Value width) : b(b), ops(ops), width(width) {
+  SweepEmitter(TileBuilder &b, ArrayRef<Operation *> ops, Value width, int64_t partners, KeptRows &kept)
+      : b(b), ops(ops), width(width), partners(partners), kept(kept) {
     for (Operation *op : llvm::make_filter_range(ops, isReduction)) {
       llvm::append_range(carried, initialValues(b, op));
       llvm::append_range(reduced, op->getResults());
@@ -260,6 +280,7 @@ public:
       emitLoop(zero, width, blocks.rest, false, [](TileBuilder &, Value column) { return column; });
     else
       emitPeeled(blocks);
+    if (partners > 1 && !carried.empty()) combineWithPartners();
     for (auto [result, value] : llvm::zip(reduced, carried))
       result.replaceAllUsesWith(value);
   }
@@ -283,7 +304,7 @@ private:
     auto toColumn = [](TileBuilder &, Value column) { return column; };
     position = comparedPosition(ops);
     if (!position) {
-      emitLoop(zero, end, blocks.interior, true, toColumn);
+      emitInterior(end, end, blocks.interior, toColumn);
       emitLoop(end, width, blocks.rest, false, toColumn);
       return;
     }
@@ -292,17 +313,79 @@ private:
     Value skipped = b.create<arith::SubIOp>(at, b.create<arith::RemUIOp>(at, step));
     skipped = b.create<arith::SelectOp>(isInside, skipped, end);
     Value skippedColumns = b.create<arith::SelectOp>(isInside, step, zero);
-    emitLoop(zero, b.create<arith::SubIOp>(end, skippedColumns), blocks.interior, true,
-             [&](TileBuilder &b, Value column) -> Value {
-               Value isBehind = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, column, skipped);
-               return b.create<arith::AddIOp>(column, b.create<arith::SelectOp>(isBehind, step, b.index(0)));
-             });
     Value begin = b.create<arith::SubIOp>(end, skippedColumns);
+    emitInterior(end, begin, blocks.interior, [&](TileBuilder &b, Value column) -> Value {
+      Value isBehind = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, column, skipped);
+      return b.create<arith::AddIOp>(column, b.create<arith::SelectOp>(isBehind, step, b.index(0)));
+    });
     emitLoop(begin, width, blocks.rest, false, [&](TileBuilder &b, Value column) -> Value {
       Value isLeft = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, column, end);
       Value inSkipped = b.create<arith::AddIOp>(b.create<arith::SubIOp>(column, begin), skipped);
       return b.create<arith::SelectOp>(isLeft, column, inSkipped);
     });
+  }
+
+  /// The interior, which ends at column `end` and has `columns` to go over, in two loops if some are kept.
+  void emitInterior(Value end, Value columns, int64_t block,
+                    llvm::function_ref<Value(TileBuilder &, Value)> toColumn) {
+    Value keptColumns = b.index(0);
+    bool isLoaded = static_cast<bool>(kept.end);
+    if (isLoaded ? samePosition() : keepHere(end, columns)) {
+      if (isLoaded) {
+        Value isSame = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, end, kept.end);
+        keptColumns = b.create<arith::SelectOp>(isSame, kept.kept, keptColumns);
+      } else {
+        keptColumns = kept.kept;
+      }
+      emitLoop(b.index(0), keptColumns, block, true, toColumn, KeptBlock{isLoaded, {}, &kept.places});
+    }
+    emitLoop(keptColumns, columns, block, true, toColumn);
+  }
+
+  bool samePosition() {
+    return kept.position == position || (kept.position && position && sameValue(kept.position, position));
+  }
+
+  /// Whether this sweep, the first that could, keeps something.
+  bool keepHere(Value end, Value columns) {
+    for (Operation *load : kept.loads) {
+      if (!llvm::is_contained(ops, load)) continue;
+      Type view = tile::ViewType::get(b.getContext(), 1, tile::elementOf(load->getResult(0).getType()));
+      kept.places[load] = b.create<tile::OnChipOp>(view, kept.columns);
+    }
+    if (kept.places.empty()) return false;
+    kept.end = end, kept.position = position;
+    kept.kept = b.create<arith::MinSIOp>(columns, b.index(kept.columns * partners));
+    return true;
+  }
+
+  /// What each partner has of a row's reductions to the row's own:
+  ///     a = reduce(a_p)        m = max m_p,  s = Σ s_p exp(m_p - m)
+  void combineWithPartners() {
+    SmallVector<Value> places, all;
+    for (Value value : carried) {
+      Type view = tile::ViewType::get(b.getContext(), 1, tile::elementOf(value.getType()));
+      places.push_back(b.create<tile::OnChipOp>(view, partners));
+    }
+    b.create<tile::ExchangeOp>(carried, places);
+    for (auto [value, place] : llvm::zip(carried, places)) {
+      auto type = RankedTensorType::get({1, partners}, tile::elementOf(value.getType()));
+      all.push_back(b.create<tile::LoadOp>(type, place, ValueRange(b.index(0)), Value(), /*interior=*/false));
+    }
+    size_t next = 0;
+    for (Operation *op : llvm::make_filter_range(ops, isReduction)) {
+      if (auto plain = dyn_cast<tile::ReduceOp>(op)) {
+        carried[next] = b.reduce(plain.getKind(), all[next]);
+        ++next;
+        continue;
+      }
+      Value top = b.reduce(ReductionKind::max, all[next]);
+      Value distance = b.create<arith::SubFOp>(all[next], b.spread(finiteOrZero(b, top), all[next]));
+      Value scaled = b.create<arith::MulFOp>(all[next + 1], b.create<math::ExpOp>(distance));
+      carried[next] = top;
+      carried[next + 1] = b.reduce(ReductionKind::sum, scaled);
+      next += 2;
+    }
   }
 
   /// Whether every row that the sweep touches lies inside its view.
@@ -348,10 +431,22 @@ private:
 
   /// for i in [begin, end): the block that begins at `toColumn(i)`
   void emitLoop(Value begin, Value end, int64_t block, bool isInterior,
-                llvm::function_ref<Value(TileBuilder &, Value)> toColumn) {
+                llvm::function_ref<Value(TileBuilder &, Value)> toColumn, KeptBlock keptBlock = {}) {
+    Value first;
+    if (partners > 1) {
+      first = b.create<arith::MulIOp>(b.create<tile::PartnerOp>(b.getIndexType()), b.index(block));
+      begin = b.create<arith::AddIOp>(begin, first);
+    }
     auto makeBody = [&](OpBuilder &builder, Location loc, Value at, ValueRange values) {
       TileBuilder inner(loc, builder);
       SweepBody body(inner, width, block, toColumn(inner, at), isInterior, isInterior && position);
+      if (keptBlock.places) {
+        keptBlock.column = at;
+        if (partners > 1) // every so many-th block is this one's
+          keptBlock.column =
+              inner.create<arith::DivUIOp>(inner.create<arith::SubIOp>(at, first), inner.index(partners));
+        body.setKept(keptBlock);
+      }
       SmallVector<Value> next;
       for (Operation *op : ops) {
         inner.setLoc(op->getLoc());
@@ -362,7 +457,7 @@ private:
       }
       inner.create<scf::YieldOp>(next);
     };
-    auto loop = b.create<scf::ForOp>(begin, end, b.index(block), carried, makeBody);
+    auto loop = b.create<scf::ForOp>(begin, end, b.index(block * partners), carried, makeBody);
     loop->setAttr(tile::kSweepAttr, b.getUnitAttr());
     carried.assign(loop.getResults().begin(), loop.getResults().end());
   }
@@ -370,14 +465,17 @@ private:
   TileBuilder &b;
   ArrayRef<Operation *> ops;
   Value width, position;
+  int64_t partners;
+  KeptRows &kept;
   SmallVector<Value> carried, reduced;
   llvm::DenseMap<Operation *, Value> views;
 };
 
 } // namespace
 
-void emitSweep(TileBuilder &b, ArrayRef<Operation *> ops, Value width, SweepBlocks blocks) {
-  SweepEmitter(b, ops, width).emit(blocks);
+void emitSweep(TileBuilder &b, ArrayRef<Operation *> ops, Value width, SweepBlocks blocks, int64_t partners,
+               KeptRows &kept) {
+  SweepEmitter(b, ops, width, partners, kept).emit(blocks);
 }
 
 void expandMaxSumExp(tile::MaxSumExpOp op) {

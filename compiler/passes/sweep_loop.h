@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/passes/tile_builder.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace tilewright {
 
@@ -10,10 +11,24 @@ struct SweepBlocks {
   int64_t interior = 0; ///< where none does, a multiple of `rest`; 0: no loop of its own
 };
 
+/// What the sweeps over rows of one width keep on chip, from one to the next. All of them have the same
+/// blocks.
+struct KeptRows {
+  int64_t columns = 0; ///< that there is room for, of one load, in each partner; 0: nothing is kept
+  llvm::SmallVector<mlir::Operation *> loads; ///< to be kept
+
+  // Once a sweep has kept something:
+  llvm::DenseMap<mlir::Operation *, mlir::Value> places; ///< on chip
+  mlir::Value end;                                       ///< of the interior
+  mlir::Value kept;     ///< columns of the interior, in the order of the loop, that are there
+  mlir::Value position; ///< that the interior leaves out
+};
+
 /// Emits, where `b` stands, one sweep: loops over static blocks that compute the long operations `ops`. They
 /// come in program order and are all `width` wide. Results of reductions among them are replaced by the
-/// loops'.
-void emitSweep(TileBuilder &b, llvm::ArrayRef<mlir::Operation *> ops, mlir::Value width, SweepBlocks blocks);
+/// loops'. Each of `partners` takes every so many-th block.
+void emitSweep(TileBuilder &b, llvm::ArrayRef<mlir::Operation *> ops, mlir::Value width, SweepBlocks blocks,
+               int64_t partners, KeptRows &kept);
 
 /// Replaces a max_sum_exp of a static tile by its equation.
 void expandMaxSumExp(tile::MaxSumExpOp op);

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "compiler/dsl/builder.h"
 #include "compiler/element_type.h"
+#include "compiler/options.h"
+#include "compiler/target.h"
 #include "kernels/loss/kernels.h"
 #include "kernels/loss/terms/terms.h"
 
@@ -25,5 +29,13 @@ struct RowSpec {
   RowOutputs outputs = {};
 };
 Kernel row(const RowSpec &spec);
+
+/// How `row` is compiled where rows have so many classes: what is read again stays on chip if it fits, on
+/// sm_90 and later in a cluster of CTAs.
+struct RowSchedule {
+  CompileOptions options;
+  std::string str() const; ///< for people
+};
+RowSchedule scheduleRow(const RowSpec &spec, int64_t classes, const Target &target, int64_t sharedBytes);
 
 } // namespace tilewright::ce

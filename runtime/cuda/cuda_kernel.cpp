@@ -169,7 +169,8 @@ StatusOr<std::array<unsigned, 3>> ctasFor(const Artifact &artifact, const std::v
     return std::array<unsigned, 3>{static_cast<unsigned>(clusters * cluster), 1, 1};
   }
   TW_RETURN_IF_ERROR(checkGrid(artifact, grid));
-  return std::array<unsigned, 3>{static_cast<unsigned>(grid[0]), static_cast<unsigned>(grid[1]),
+  return std::array<unsigned, 3>{static_cast<unsigned>(grid[0]),
+                                 static_cast<unsigned>(grid[1] * artifact.clusterCtas),
                                  static_cast<unsigned>(grid[2])};
 }
 
@@ -220,7 +221,9 @@ Status CudaKernel::launch(const std::vector<KernelArgument> &arguments, CUstream
         tensorMaps_[i]->describe(context_->driver(), std::get<TensorRef>(argument), slots.appendMap()));
   }
   CUlaunchAttribute cluster{CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, {}, {}};
-  cluster.value.clusterDim = {static_cast<unsigned>(artifact().clusterCtas), 1, 1};
+  const unsigned clusterCtas = artifact().clusterCtas;
+  cluster.value.clusterDim = {1, clusterCtas, 1};
+  if (artifact().persistent) cluster.value.clusterDim = {clusterCtas, 1, 1};
   const CUlaunchConfig config = {ctas[0],
                                  ctas[1],
                                  ctas[2],
@@ -230,7 +233,7 @@ Status CudaKernel::launch(const std::vector<KernelArgument> &arguments, CUstream
                                  static_cast<unsigned>(artifact().sharedBytes),
                                  stream,
                                  &cluster,
-                                 artifact().clusterCtas > 1 ? 1u : 0u};
+                                 clusterCtas > 1 ? 1u : 0u};
   const CUresult result = context_->driver().cuLaunchKernelEx(&config, function_, slots.addresses(), nullptr);
   if (result == CUDA_SUCCESS) return {};
   const Status cause = context_->driver().error(result, "cuLaunchKernelEx");

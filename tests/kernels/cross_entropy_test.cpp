@@ -66,6 +66,16 @@ TEST_P(Logits, LossAlone) {
   check(logitsCase(DataKind::peaked, 33, 4097, ElementType::bf16), call);
 }
 
+// On a GPU the longest are shared by clusters of CTAs, which keep them on chip.
+TEST_P(Logits, LongRows) {
+  for (int64_t classes : {9000, 32768, 50257, 128256, 262144, 300007})
+    for (ElementType element : {ElementType::f32, ElementType::bf16}) {
+      LossCall call;
+      call.inPlace = element == ElementType::bf16;
+      check(logitsCase(DataKind::peaked, 5, classes, element, IgnorePattern::some), call);
+    }
+}
+
 TEST_P(Logits, NotANumberStaysInItsRow) {
   const float infinity = std::numeric_limits<float>::infinity();
   LossCase data = logitsCase(DataKind::random, 12, 2000, ElementType::f32);

@@ -57,6 +57,12 @@ TEST_P(LogitsOptions, MatchReference) {
     }
 }
 
+TEST_P(LogitsOptions, LongRows) {
+  LossCall call;
+  call.inPlace = true;
+  check(logitsCase(DataKind::random, 4, 80000, std::get<ElementType>(GetParam())), call);
+}
+
 TEST_P(LogitsOptions, LossAlone) {
   LossCall call;
   call.wantsDHidden = false;

@@ -389,5 +389,30 @@ func.func @written_index(%n: index {tile.written}) { return }
 func.func @other_argument_attribute(%n: index {tile.other}) { return }
 
 // -----
-// expected-error@+1 {{expected 'tile.kernel', 'tile.grid' or 'tile.sweep', found attribute "tile.other"}}
+// expected-error@+1 {{expected 'tile.kernel', 'tile.grid', 'tile.sweep' or 'tile.partners', found attribute "tile.other"}}
 func.func @other_attribute() attributes {tile.other} { return }
+
+// -----
+
+func.func @matrix_on_chip() {
+  // expected-error@+1 {{'tile.on_chip' op expected a vector, found '!tile.view<?x?xf32>'}}
+  %v = tile.on_chip 8 : !tile.view<?x?xf32>
+  return
+}
+
+// -----
+
+func.func @exchange_of_another_type(%x: tensor<1x1xi32>) {
+  %v = tile.on_chip 8 : !tile.view<?xf32>
+  // expected-error@+1 {{'tile.exchange' op expected a vector of 'i32', found '!tile.view<?xf32>'}}
+  tile.exchange %x to %v : tensor<1x1xi32> to !tile.view<?xf32>
+  return
+}
+
+// -----
+
+func.func @exchange_elsewhere(%x: tensor<1x1xf32>, %v: !tile.view<?xf32>) {
+  // expected-error@+1 {{'tile.exchange' op expected places that are on chip}}
+  tile.exchange %x to %v : tensor<1x1xf32> to !tile.view<?xf32>
+  return
+}

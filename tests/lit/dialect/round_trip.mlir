@@ -102,3 +102,17 @@ func.func @values(%x: !tile.view<?x?xbf16>, %f: !tile.view<?x?xf32>, %i: index, 
   %19 = arith.index_cast %10 : index to i64
   return
 }
+
+// CHECK-LABEL: @partners
+func.func @partners(%x: tensor<1x1xf32>, %n: tensor<1x1xi32>) attributes {tile.partners = 2 : i64} {
+  // CHECK: tile.partner
+  %p = tile.partner
+  // CHECK: tile.on_chip 2 : !tile.view<?xf32>
+  %v = tile.on_chip 2 : !tile.view<?xf32>
+  %w = tile.on_chip 2 : !tile.view<?xi32>
+  // CHECK: tile.exchange %{{.*}}, %{{.*}} to %{{.*}}, %{{.*}} : tensor<1x1xf32>, tensor<1x1xi32> to !tile.view<?xf32>, !tile.view<?xi32>
+  tile.exchange %x, %n to %v, %w : tensor<1x1xf32>, tensor<1x1xi32> to !tile.view<?xf32>, !tile.view<?xi32>
+  // CHECK: tile.exchange
+  tile.exchange
+  return
+}
