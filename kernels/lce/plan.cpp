@@ -60,7 +60,7 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units
   return best;
 }
 
-/// One of `rows` × `columns` that computes 128 rows at once by wgmma; the forward product's exponentials hide
+/// One of `rows` × `columns` whose warps have roles; the forward product's exponentials hide
 /// behind another tile's products. Where few tiles of the largest kind leave multiprocessors idle at the end,
 /// smaller ones are taken.
 Product chooseWarpgroupProduct(ProductKind kind, int64_t rows, int64_t columns, const DeviceInfo &device) {
