@@ -144,6 +144,8 @@ private:
                  llvm::MutableArrayRef<class RegisterSums> sums);
   SmallVector<mlir::Operation *> wideLoads(llvm::ArrayRef<mlir::Operation *> group);
   std::unique_ptr<StoreTarget> storeTarget(mlir::Operation *store);
+  void inBlockOfItsOwn(llvm::MutableArrayRef<class RegisterSums> sums, int64_t row, int64_t rows,
+                       llvm::function_ref<void()> body);
   void sumRowByRow(llvm::MutableArrayRef<class RegisterSums> sums, TileLayout layout);
   void evaluateNarrowLoads(llvm::ArrayRef<mlir::Operation *> group);
 

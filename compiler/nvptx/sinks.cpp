@@ -13,6 +13,8 @@ namespace tilewright::nvptx {
 
 using namespace mlir;
 
+constexpr int64_t kManyRegisters = 64; ///< of accumulators, which leave few for the rest
+
 void FunctionLowering::flush() {
   while (!pending.empty()) {
     SmallVector<Operation *> group = nextGroup();
@@ -71,7 +73,6 @@ void FunctionLowering::emitGroup(SmallVector<Operation *> group) {
     }
   }
   TileLayout layout = layouts_.of(group.front()->getOperand(0));
-  constexpr int64_t kManyRegisters = 64;
   const bool sumsRows = llvm::all_of(sums, [](RegisterSums &sum) { return sum.sumsRows(); });
   if (targets.empty() && sumsRows && layout.registers() > kManyRegisters)
     sumRowByRow(sums, layout);
@@ -107,7 +108,11 @@ void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout
         load(isLast ? row + piece.rows : row, isLast ? 0 : column + piece.columns);
       else
         load(row, column);
-      emitPiece(group, row, column, piece, targets, sums);
+      auto emit = [&] { emitPiece(group, row, column, piece, targets, sums); };
+      if (piece.columns < columns && layout.registers() > kManyRegisters)
+        inBlockOfItsOwn(sums, row, piece.rows, emit);
+      else
+        emit();
     }
 }
 
@@ -149,34 +154,45 @@ SmallVector<Operation *> FunctionLowering::wideLoads(ArrayRef<Operation *> group
   return loads;
 }
 
-/// Each row in a basic block of its own, behind a condition that always holds and ptxas cannot tell: it works
-/// within a block on as many rows at once as it likes, and would run out of registers.
-void FunctionLowering::sumRowByRow(MutableArrayRef<RegisterSums> sums, TileLayout layout) {
+/// Behind a condition that always holds and ptxas cannot tell: it works within a basic block on as many rows
+/// at once as it likes, and would run out of registers. What `body` adds to rows [row, row + rows) of the
+/// sums goes on behind it; nothing else that it evaluates does.
+void FunctionLowering::inBlockOfItsOwn(MutableArrayRef<RegisterSums> sums, int64_t row, int64_t rows,
+                                       llvm::function_ref<void()> body) {
   Value programs = e.b.create<NVVM::GridDimXOp>(e.b.getI32Type());
   Value always = e.i32(0) < e.num(e.pinned(programs));
-  SmallVector<Type> types;
-  for (RegisterSums &sum : sums)
-    types.push_back(tile::elementOf(sum.result().getType()));
-  for (int64_t r = 0; r < layout.rows->registers(); ++r) {
-    auto known = registers;
-    SmallVector<Value> neutral;
+  auto current = [&] {
+    SmallVector<Value> values;
     for (RegisterSums &sum : sums)
-      neutral.push_back(sum.neutral());
-    auto block = e.b.create<scf::IfOp>(types, always, /*addThenBlock=*/true, /*addElseBlock=*/true);
-    e.inside(block.elseBlock(), [&] { e.b.create<scf::YieldOp>(neutral); });
-    e.inside(block.thenBlock(), [&] {
-      for (int64_t c = 0; c < layout.columns->registers(); ++c)
-        for (RegisterSums &sum : sums)
-          sum.add(r, c, evaluate(sum.operand(), r, c));
-      SmallVector<Value> totals;
-      for (RegisterSums &sum : sums)
-        totals.push_back(sum.values()[r]);
-      e.b.create<scf::YieldOp>(totals);
-    });
-    for (auto [sum, total] : llvm::zip(sums, block.getResults()))
-      sum.values()[r] = total;
-    registers = std::move(known);
+      for (int64_t r = row; r < row + rows; ++r)
+        values.push_back(sum.values()[r] ? sum.values()[r] : sum.neutral());
+    return values;
+  };
+  SmallVector<Value> before = current();
+  auto known = registers;
+  auto block = e.b.create<scf::IfOp>(TypeRange(ValueRange(before)), always, /*addThenBlock=*/true,
+                                     /*addElseBlock=*/true);
+  e.inside(block.elseBlock(), [&] { e.b.create<scf::YieldOp>(before); });
+  e.inside(block.thenBlock(), [&] {
+    body();
+    e.b.create<scf::YieldOp>(current());
+  });
+  registers = std::move(known);
+  ValueRange after = block.getResults();
+  for (RegisterSums &sum : sums) {
+    llvm::copy(after.take_front(rows), sum.values().begin() + row);
+    after = after.drop_front(rows);
   }
+}
+
+/// Each row in a basic block of its own.
+void FunctionLowering::sumRowByRow(MutableArrayRef<RegisterSums> sums, TileLayout layout) {
+  for (int64_t row = 0; row < layout.rows->registers(); ++row)
+    inBlockOfItsOwn(sums, row, 1, [&] {
+      for (int64_t column = 0; column < layout.columns->registers(); ++column)
+        for (RegisterSums &sum : sums)
+          sum.add(row, column, evaluate(sum.operand(), row, column));
+    });
 }
 
 /// Loads of rows and columns that the group needs, all before the first element: their latency is paid once.
