@@ -18,6 +18,7 @@ struct Case {
   std::string kernel;
   ElementType element;
   std::string arch;
+  bool aligned = false; ///< matrices, so that Hopper's own kernels are taken
 };
 
 void PrintTo(const Case &c, std::ostream *out) {
@@ -30,6 +31,9 @@ std::vector<Case> everyKernel() {
     for (ElementType element : {f32, bf16, f16})
       for (const char *arch : {"sm_80", "sm_90", "sm_90a"})
         cases.push_back({entry.name, element, arch});
+  for (const char *product :
+       {"lce_forward", "lce_forward_loss", "lce_dx", "lce_dw", "lce_dw_add", "matmul_bias_gelu"})
+    cases.push_back({product, bf16, "sm_90a", true});
   return cases;
 }
 
@@ -39,10 +43,15 @@ TEST_P(EveryKernel, AssemblesWithoutSpills) {
   const Case &c = GetParam();
   auto kernel = findKernel(c.kernel, c.element);
   ASSERT_TRUE(kernel.ok());
-  auto artifact = compile(*kernel, *parseTarget(c.arch), {});
+  CompileOptions options;
+  options.alignedMatrices = c.aligned;
+  auto artifact = compile(*kernel, *parseTarget(c.arch), options);
   ASSERT_TRUE(artifact.ok()) << artifact.status().message();
   EXPECT_EQ(artifact->threads % 32, 0);
   EXPECT_THAT(artifact->assembly, HasSubstr(".target " + c.arch));
+  if (c.aligned) {
+    EXPECT_THAT(artifact->assembly, HasSubstr("wgmma.mma_async"));
+  }
   RecordProperty("milliseconds", static_cast<int>(artifact->compileMilliseconds));
 
   const std::string assembler = test::findPtxAssembler();
@@ -51,7 +60,8 @@ TEST_P(EveryKernel, AssemblesWithoutSpills) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Catalog, EveryKernel, ::testing::ValuesIn(everyKernel()), [](const auto &info) {
-  return info.param.kernel + "_" + elementName(info.param.element) + "_" + info.param.arch;
+  return info.param.kernel + "_" + elementName(info.param.element) + "_" + info.param.arch +
+         (info.param.aligned ? "_aligned" : "");
 });
 
 } // namespace
