@@ -142,6 +142,7 @@ private:
   void emitPiece(llvm::ArrayRef<mlir::Operation *> group, int64_t row, int64_t column,
                  StoreTarget::Piece piece, llvm::ArrayRef<std::unique_ptr<StoreTarget>> targets,
                  llvm::MutableArrayRef<class RegisterSums> sums);
+  SmallVector<mlir::Operation *> loadsOf(llvm::ArrayRef<mlir::Operation *> group) const;
   SmallVector<mlir::Operation *> wideLoads(llvm::ArrayRef<mlir::Operation *> group);
   std::unique_ptr<StoreTarget> storeTarget(mlir::Operation *store);
   void inBlockOfItsOwn(llvm::MutableArrayRef<class RegisterSums> sums, int64_t row, int64_t rows,

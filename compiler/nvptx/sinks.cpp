@@ -13,6 +13,12 @@ namespace tilewright::nvptx {
 
 using namespace mlir;
 
+/// Whether a tile has one row or one column.
+static bool isNarrow(Value tile) {
+  auto type = tile::tileType(tile);
+  return type.getDimSize(0) == 1 || type.getDimSize(1) == 1;
+}
+
 constexpr int64_t kManyRegisters = 64; ///< of accumulators, which leave few for the rest
 
 void FunctionLowering::flush() {
@@ -136,8 +142,8 @@ void FunctionLowering::emitPiece(ArrayRef<Operation *> group, int64_t row, int64
     target->store(row, column, values);
 }
 
-/// Loads that the group needs whose elements are not known yet, of more than rows or columns.
-SmallVector<Operation *> FunctionLowering::wideLoads(ArrayRef<Operation *> group) {
+/// Loads that sinks need, behind those that they need themselves.
+SmallVector<Operation *> FunctionLowering::loadsOf(ArrayRef<Operation *> group) const {
   SmallVector<Operation *> loads;
   llvm::SmallPtrSet<Operation *, 16> visited;
   auto visit = [&](auto &self, Value value) -> void {
@@ -145,12 +151,21 @@ SmallVector<Operation *> FunctionLowering::wideLoads(ArrayRef<Operation *> group
     if (!op || !isTile(value) || !(isElementwise(op) || isLoad(op)) || !visited.insert(op).second) return;
     for (Value operand : op->getOperands())
       self(self, operand);
-    auto type = tile::tileType(value);
-    if (isLoad(op) && type.getDimSize(0) > 1 && type.getDimSize(1) > 1 && !registersOf(value)[0])
-      loads.push_back(op);
+    if (isLoad(op)) loads.push_back(op);
   };
   for (Operation *op : group)
-    visit(visit, op->getOperand(0));
+    for (Value operand : op->getOperands())
+      visit(visit, operand);
+  return loads;
+}
+
+/// Loads that the group needs whose elements are not known yet, of more than rows or columns.
+SmallVector<Operation *> FunctionLowering::wideLoads(ArrayRef<Operation *> group) {
+  SmallVector<Operation *> loads = loadsOf(group);
+  llvm::erase_if(loads, [&](Operation *load) {
+    Value tile = load->getResult(0);
+    return isNarrow(tile) || registersOf(tile)[0];
+  });
   return loads;
 }
 
@@ -197,18 +212,8 @@ void FunctionLowering::sumRowByRow(MutableArrayRef<RegisterSums> sums, TileLayou
 
 /// Loads of rows and columns that the group needs, all before the first element: their latency is paid once.
 void FunctionLowering::evaluateNarrowLoads(ArrayRef<Operation *> group) {
-  llvm::SmallPtrSet<Operation *, 16> visited;
-  auto visit = [&](auto &self, Value value) -> void {
-    Operation *op = value.getDefiningOp();
-    if (!op || !isTile(value) || !(isElementwise(op) || isLoad(op)) || !visited.insert(op).second) return;
-    for (Value operand : op->getOperands())
-      self(self, operand);
-    auto type = tile::tileType(value);
-    if (isLoad(op) && (type.getDimSize(0) == 1 || type.getDimSize(1) == 1)) evaluateAll(value);
-  };
-  for (Operation *op : group)
-    for (Value operand : op->getOperands())
-      visit(visit, operand);
+  for (Operation *load : loadsOf(group))
+    if (isNarrow(load->getResult(0))) evaluateAll(load->getResult(0));
 }
 
 // ---- order ----
@@ -249,10 +254,7 @@ bool FunctionLowering::iterationsConflict(scf::ForOp loop) const {
   llvm::DenseMap<Value, SmallVector<Operation *>> byRoot;
   loop.getBody()->walk([&](Operation *op) {
     if (!isLoad(op) && !isStore(op)) return;
-    Value view = viewOf(op);
-    while (auto narrow = view.getDefiningOp<tile::NarrowOp>())
-      view = narrow.getView();
-    byRoot[view].push_back(op);
+    byRoot[rootOf(viewOf(op))].push_back(op);
   });
   auto step = getConstantIntValue(loop.getStep());
   // Blocks of successive iterations lie side by side.
