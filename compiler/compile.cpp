@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "compiler/base/elapsed.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -123,8 +124,7 @@ StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const Com
   describeLaunch(artifact, *compilation.module);
   TW_RETURN_IF_ERROR(dumpCode(compilation, target, options));
   TW_RETURN_IF_ERROR(generateCode(artifact, *compilation.module, target, options));
-  std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
-  artifact.compileMilliseconds = elapsed.count();
+  artifact.compileMilliseconds = millisecondsSince(start);
   return artifact;
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "compiler/base/elapsed.h"
 #include "kernels/ce/kernels.h"
 #include "kernels/jit.h"
 #include "kernels/loss/carver.h"
@@ -9,12 +10,6 @@
 
 namespace tilewright {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double millisecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 OptionTensors optionTensors(const CrossEntropyTensors &t) {
   return {t.classWeight, t.gradLse, t.gradEntropy, t.entropy, t.argmax, t.correct, t.monitored};
@@ -188,12 +183,12 @@ StatusOr<LossReport> crossEntropy(Runtime &runtime, const CrossEntropyTensors &t
       ce::scheduleRow(spec, tensors.logits.sizes[1], device.target(), device.info().sharedBytes);
   report.configuration = schedule.str();
   report.workspaceBytes = layOut(tensors, spec, options.reduction, nullptr).bytes;
-  auto start = Clock::now();
+  auto start = std::chrono::steady_clock::now();
   TW_ASSIGN_OR_RETURN(const Kernels kernels,
                       makeKernels(runtime, tensors, spec, schedule.options, options.reduction));
   report.compileMilliseconds = millisecondsSince(start);
 
-  start = Clock::now();
+  start = std::chrono::steady_clock::now();
   TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocate(report.workspaceBytes, stream));
   const Workspace w = layOut(tensors, spec, options.reduction, memory.data());
   TW_RETURN_IF_ERROR(Launches(device, stream, kernels, tensors, options, spec, w).run());

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "autotune/tuning_cache.h"
+#include "compiler/base/elapsed.h"
 #include "compiler/base/log.h"
 #include "kernels/lce/kernel_set.h"
 #include "kernels/lce/launches.h"
@@ -16,12 +17,6 @@ namespace tilewright {
 namespace {
 
 using namespace lce;
-using Clock = std::chrono::steady_clock;
-
-double millisecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
 std::string describe(const Problem &problem, const Config &config, const DeviceInfo &device) {
   const bool falls = device.warpgroups && !problem.aligned;
   return config.str() + (falls ? "; portable code, as rows do not begin at multiples of 16 bytes" : "");
@@ -38,11 +33,11 @@ StatusOr<LossReport> lce::execute(Runtime &runtime, const Problem &asked, const 
   report.variant = config.variant;
   report.configuration = describe(problem, config, device.info());
   report.workspaceBytes = layOut(problem, config, nullptr).bytes;
-  auto start = Clock::now();
+  auto start = std::chrono::steady_clock::now();
   TW_ASSIGN_OR_RETURN(const KernelSet kernels, makeKernels(runtime, problem, config));
   report.compileMilliseconds = millisecondsSince(start);
 
-  start = Clock::now();
+  start = std::chrono::steady_clock::now();
   TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocate(report.workspaceBytes, stream));
   const Workspace workspace = layOut(problem, config, memory.data());
   TW_RETURN_IF_ERROR(Launches(device, stream, problem, config, kernels, tensors, options, workspace).run());

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <vector>
 
+#include "compiler/base/elapsed.h"
 #include "kernels/jit.h"
 #include "kernels/lce/plan.h"
 #include "kernels/loss/carver.h"
@@ -12,12 +13,6 @@ namespace tilewright {
 namespace {
 
 using namespace lce;
-using Clock = std::chrono::steady_clock;
-
-double millisecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
 /// The loss's problem as far as its first product goes.
 StatusOr<Problem> validate(const LinearLogitsTensors &t, const LogitOptions &options) {
   LossOptions loss;
@@ -86,7 +81,7 @@ StatusOr<LossReport> linearLogits(Runtime &runtime, const LinearLogitsTensors &t
   TW_ASSIGN_OR_RETURN(const Problem problem, validate(tensors, options));
   Device &device = runtime.device();
   LossReport report;
-  auto start = Clock::now();
+  auto start = std::chrono::steady_clock::now();
   TW_ASSIGN_OR_RETURN(const Config config, plan(problem, Variant::lossOnly, 0, device.info()));
   CompileOptions compile;
   compile.tf32 = problem.tf32;
@@ -96,7 +91,7 @@ StatusOr<LossReport> linearLogits(Runtime &runtime, const LinearLogitsTensors &t
   TW_ASSIGN_OR_RETURN(const std::vector<KernelHandle> kernels, jitAll(runtime, requests));
   report.compileMilliseconds = millisecondsSince(start);
 
-  start = Clock::now();
+  start = std::chrono::steady_clock::now();
   report.variant = Variant::lossOnly;
   report.configuration = "block " + config.forward.block.str();
   report.workspaceBytes = layOut(problem, nullptr).bytes;

@@ -3,16 +3,13 @@
 #include <chrono>
 #include <optional>
 
+#include "compiler/base/elapsed.h"
 #include "compiler/base/version.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cuda/cuda_device.h"
 
 namespace tilewright {
 namespace {
-
-double millisecondsSince(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-}
 
 /// The index in "cuda" or "cuda:INDEX".
 std::optional<int> cudaIndex(const std::string &name) {

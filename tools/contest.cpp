@@ -4,6 +4,8 @@
 #include <chrono>
 #include <thread>
 
+#include "compiler/base/elapsed.h"
+
 namespace tilewright {
 namespace {
 
@@ -21,7 +23,7 @@ double medianOf(std::vector<double> values) {
 StatusOr<double> wallMilliseconds(const std::function<Status()> &work) {
   const auto start = std::chrono::steady_clock::now();
   TW_RETURN_IF_ERROR(work());
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return millisecondsSince(start);
 }
 
 StatusOr<ContestResult> contest(const std::vector<Contestant> &contestants, double seconds) {

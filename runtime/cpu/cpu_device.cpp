@@ -8,6 +8,7 @@
 
 #include <unistd.h>
 
+#include "compiler/base/elapsed.h"
 #include "compiler/base/hash.h"
 #include "runtime/cpu/aligned_memory.h"
 #include "runtime/cpu/orc_loader.h"
@@ -156,7 +157,7 @@ TensorRef CpuDevice::labelReport() {
 StatusOr<double> CpuDevice::time(Stream, const std::function<Status()> &work) {
   const auto begin = std::chrono::steady_clock::now();
   TW_RETURN_IF_ERROR(work());
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  return millisecondsSince(begin);
 }
 
 StatusOr<int64_t> CpuDevice::peakBytes(Stream, const std::function<Status()> &work) {
