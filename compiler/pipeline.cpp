@@ -67,13 +67,6 @@ void addCpuPasses(OpPassManager &passes, const Target &target, const CompileOpti
   passes.addPass(createReconcileUnrealizedCastsPass());
 }
 
-/// Shared memory that one CTA can have.
-static int64_t sharedLimit(const Target &target) {
-  if (target.arch == "sm_90" || target.arch == "sm_90a") return 227 << 10;
-  if (target.arch == "sm_80" || target.arch == "sm_87") return 163 << 10;
-  return 99 << 10;
-}
-
 static std::unique_ptr<Pass> createLowerToThreadsFor(const Target &target, const CompileOptions &options) {
   nvptx::LowerToThreadsOptions lowering;
   lowering.warps = options.schedule.warps;
@@ -84,7 +77,7 @@ static std::unique_ptr<Pass> createLowerToThreadsFor(const Target &target, const
   lowering.roles = static_cast<int64_t>(options.schedule.roles);
   lowering.clusterCtas = options.schedule.clusterCtas;
   lowering.rasterRows = options.schedule.rasterRows;
-  lowering.sharedLimit = sharedLimit(target);
+  lowering.sharedLimit = target.sharedLimit();
   return nvptx::createLowerToThreads(lowering);
 }
 

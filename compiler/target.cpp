@@ -16,6 +16,13 @@ std::string Target::str() const {
   return features.empty() ? text : text + " " + features;
 }
 
+int64_t Target::sharedLimit() const {
+  if (kind != TargetKind::nvptx) return 0;
+  if (arch == "sm_90" || arch == "sm_90a") return 227 << 10;
+  if (arch == "sm_80" || arch == "sm_87") return 163 << 10;
+  return 99 << 10;
+}
+
 Target hostTarget() {
   // Sorted, because a StringMap's order differs from run to run and the text enters cache keys.
   std::map<std::string, bool> features;

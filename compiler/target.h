@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "compiler/base/status.h"
@@ -13,6 +14,9 @@ struct Target {
   TargetKind kind = TargetKind::cpu;
   std::string arch;     ///< LLVM's processor name: "znver4", "sm_90a"
   std::string features; ///< LLVM's feature string, "+avx512f,-amx-tile,…"; empty for nvptx
+
+  /// Bytes of shared memory that one program can have; 0 where there is none.
+  int64_t sharedLimit() const;
 
   /// One line that says everything, as it enters a cache key.
   std::string str() const;

@@ -22,11 +22,16 @@ std::optional<int> cudaIndex(const std::string &name) {
   return std::stoi(digits);
 }
 
-StatusOr<std::unique_ptr<Device>> openDeviceIn(const Environment &environment, const std::string &name) {
+StatusOr<std::unique_ptr<Device>> openDeviceIn(const Environment &environment, std::string name,
+                                               const std::string &target) {
+  if (name.empty()) name = environment.device;
+  if (name == "cpu" && !target.empty() && target != "cpu")
+    return userError("expected a GPU for code of target '" + target + "', found device 'cpu'; name a device");
   if (name == "cpu") return std::unique_ptr<Device>(std::make_unique<CpuDevice>(environment.threads));
   const std::optional<int> index = cudaIndex(name);
   if (!index) return userError("device '" + name + "' is not known; choices: cpu, cuda, cuda:INDEX");
-  StatusOr<std::unique_ptr<Device>> device = openCudaDevice(*index);
+  StatusOr<std::unique_ptr<Device>> device =
+      openCudaDevice(*index, target.empty() ? environment.target : target);
   if (!device.ok())
     return Status(device.status().kind(), "device '" + name + "': " + device.status().message());
   return device;
@@ -40,9 +45,9 @@ std::string targetOf(const Device &device) {
 
 } // namespace
 
-StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name) {
+StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name, const std::string &target) {
   TW_ASSIGN_OR_RETURN(Environment environment, readEnvironment());
-  return openDeviceIn(environment, name.empty() ? environment.device : name);
+  return openDeviceIn(environment, name, target);
 }
 
 std::vector<std::string> availableDevices() {
@@ -52,10 +57,9 @@ std::vector<std::string> availableDevices() {
   return names;
 }
 
-StatusOr<std::unique_ptr<Runtime>> Runtime::open(const std::string &device) {
+StatusOr<std::unique_ptr<Runtime>> Runtime::open(const std::string &device, const std::string &target) {
   TW_ASSIGN_OR_RETURN(Environment environment, readEnvironment());
-  TW_ASSIGN_OR_RETURN(std::unique_ptr<Device> opened,
-                      openDeviceIn(environment, device.empty() ? environment.device : device));
+  TW_ASSIGN_OR_RETURN(std::unique_ptr<Device> opened, openDeviceIn(environment, device, target));
   return std::make_unique<Runtime>(std::move(opened), std::move(environment));
 }
 

@@ -17,8 +17,9 @@
 namespace tilewright {
 
 /// "cpu", "cuda" (the first GPU) or "cuda:INDEX"; "" is what TILEWRIGHT_DEVICE says, else "cpu". A user error
-/// says why the device is not to be had.
-StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name = "");
+/// says why the device is not to be had. A GPU's code is for `target`, as `parseTarget` takes it; "" is what
+/// TILEWRIGHT_TARGET says, else all that the GPU has.
+StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name = "", const std::string &target = "");
 
 /// The names of this machine's devices: "cpu", and "cuda:0" … for the GPUs its driver finds.
 std::vector<std::string> availableDevices();
@@ -45,7 +46,8 @@ class Runtime {
 public:
   /// Opens the named device (as `openDevice`) with the cache folder that the environment names. A folder that
   /// cannot be used is a warning when the first kernel is made, never an error.
-  static StatusOr<std::unique_ptr<Runtime>> open(const std::string &device = "");
+  static StatusOr<std::unique_ptr<Runtime>> open(const std::string &device = "",
+                                                 const std::string &target = "");
 
   Runtime(std::unique_ptr<Device> device, Environment environment);
 

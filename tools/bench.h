@@ -28,8 +28,9 @@ StatusOr<nlohmann::ordered_json> benchOverLogits(Runtime &runtime, const Problem
                                                  ElementType element);
 
 /// From DSL to object for each kernel; then a first call with nothing cached, and one with all kernels on
-/// disk.
-StatusOr<nlohmann::ordered_json> benchCompile(const ProblemShape &shape, ElementType element);
+/// disk. A GPU's code is for the named target (empty: all that it has).
+StatusOr<nlohmann::ordered_json> benchCompile(const ProblemShape &shape, ElementType element,
+                                              const std::string &target);
 
 /// Bytes that linear + cross entropy's tensors take, with the CPU's own copies of them.
 double linearBytes(const ProblemShape &shape, ElementType element);

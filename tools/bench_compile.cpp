@@ -55,8 +55,9 @@ StatusOr<nlohmann::ordered_json> compileEach(const Target &target, ElementType e
 }
 
 /// One call of the main loss by a runtime that has nothing in memory.
-StatusOr<nlohmann::ordered_json> firstCall(const LinearProblem &problem, const Environment &environment) {
-  TW_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, openDevice());
+StatusOr<nlohmann::ordered_json> firstCall(const LinearProblem &problem, const Environment &environment,
+                                           const std::string &target) {
+  TW_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, openDevice("", target));
   Runtime runtime(std::move(device), environment);
   TW_ASSIGN_OR_RETURN(const LinearProblemTensors tensors, uploadProblem(runtime.device(), problem));
   TW_ASSIGN_OR_RETURN(const double milliseconds, wallMilliseconds([&] {
@@ -96,16 +97,17 @@ void print(const nlohmann::ordered_json &result) {
 
 } // namespace
 
-StatusOr<nlohmann::ordered_json> benchCompile(const ProblemShape &shape, ElementType element) {
+StatusOr<nlohmann::ordered_json> benchCompile(const ProblemShape &shape, ElementType element,
+                                              const std::string &target) {
   nlohmann::ordered_json result = {{"dtype", elementName(element)}};
-  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, openDevice());
+  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, openDevice("", target));
   TW_ASSIGN_OR_RETURN(result["kernels"], compileEach(device->target(), element));
   TW_ASSIGN_OR_RETURN(const std::unique_ptr<ScratchFolder> folder, ScratchFolder::make());
   TW_ASSIGN_OR_RETURN(Environment environment, readEnvironment());
   environment.cacheDir = folder->path() + "/cache";
   const LinearProblem problem = randomProblem(shape, element, 1);
-  TW_ASSIGN_OR_RETURN(result["cold"], firstCall(problem, environment));
-  TW_ASSIGN_OR_RETURN(result["warm"], firstCall(problem, environment));
+  TW_ASSIGN_OR_RETURN(result["cold"], firstCall(problem, environment, target));
+  TW_ASSIGN_OR_RETURN(result["warm"], firstCall(problem, environment, target));
   print(result);
   return result;
 }

@@ -36,17 +36,18 @@ Status bench(const Arguments &arguments) {
   if (workspaceLimit > 0 && (compiling || options || against == "copy"))
     return userError("expected --workspace-limit with one loss's products, found others to be measured");
 
+  const std::string target = arguments.text("--target").value_or("");
   const std::optional<std::string> file = arguments.text("--json");
   if (file) TW_RETURN_IF_ERROR(checkFile(*file));
 
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
-  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime, Runtime::open());
+  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime, Runtime::open("", target));
   fmt::print("{}\n", runtime->device().info().name);
   if (compiling && shapes.empty()) shapes.push_back(kCompileShape);
   for (const ProblemShape &shape : shapes) {
     fmt::print("\n");
     TW_ASSIGN_OR_RETURN(nlohmann::ordered_json result,
-                        compiling ? benchCompile(shape, type.element)
+                        compiling ? benchCompile(shape, type.element, target)
                         : options ? benchOptions(*runtime, shape, type)
                         : against == "copy"
                             ? benchOverLogits(*runtime, shape, type.element)
@@ -64,7 +65,7 @@ Command benchCommand() {
   command.name = "bench";
   command.summary = "times beside a floor measured in the same run";
   command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--against blas|cublas|copy] [--workspace-limit "
-                  "BYTES] [--json FILE]\n"
+                  "BYTES] [--target NAME] [--json FILE]\n"
                   "--shape N,H,V --each-option [--dtype TYPE] [--json FILE]\n"
                   "--compile [--shape N,H,V] [--dtype TYPE] [--json FILE]";
   command.options = {
@@ -79,6 +80,7 @@ Command benchCommand() {
       {"--workspace-limit", "BYTES", "memory beside inputs and gradients, as 268435456 or 256MiB"},
       {"--compile", "", "compile times of each kernel, first call cold and with kernels on disk",
        OptionSpec::Kind::flag},
+      {"--target", "NAME", "what a GPU's code is for: sm_80, sm_90, …; default: all that the GPU has"},
       {"--json", "FILE", "the figures for programs"},
   };
   command.run = bench;

@@ -72,8 +72,9 @@ Status run(const Arguments &arguments) {
   TW_ASSIGN_OR_RETURN(const std::string out, arguments.required("--out"));
   TW_ASSIGN_OR_RETURN(const RunInputs inputs, readRunInputs(arguments));
   TW_ASSIGN_OR_RETURN(OutputFolder folder, OutputFolder::prepare(out, filesOf(inputs)));
-  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime,
-                      Runtime::open(arguments.text("--device").value_or("")));
+  TW_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Runtime> runtime,
+      Runtime::open(arguments.text("--device").value_or(""), arguments.text("--target").value_or("")));
   TW_ASSIGN_OR_RETURN(const RunResults run, inputs.eval     ? runEval(*runtime, inputs)
                                             : inputs.hidden ? runLinear(*runtime, inputs)
                                                             : runOverLogits(*runtime, inputs));
@@ -116,7 +117,8 @@ Command runCommand() {
       {"--variant", "NAME",
        "auto (default), chunked, whole, recompute (least memory), or loss_only (no gradients)"},
       {"--workspace-limit", "BYTES", "memory beside inputs and outputs, as 268435456 or 256MiB"},
-      {"--device", "NAME", "cpu; default: what TILEWRIGHT_DEVICE says"},
+      {"--device", "NAME", "cpu, cuda, cuda:INDEX; default: what TILEWRIGHT_DEVICE says"},
+      {"--target", "NAME", "what a GPU's code is for: sm_80, sm_90, …; default: all that the GPU has"},
   };
   const std::vector<OptionSpec> options = lossOptionSpecs();
   command.options.insert(command.options.end(), options.begin(), options.end());

@@ -122,6 +122,8 @@ const std::vector<EnvVariable> &envVariables() {
       {"TILEWRIGHT_DUMP_DIR", "the folder that dumps go to", "a path; default: the working directory", false},
       {"TILEWRIGHT_LOG", "how much is written to stderr", "error, warning, info, debug; default: warning",
        false},
+      {"TILEWRIGHT_TARGET", "what a GPU's code is generated for",
+       "sm_80, sm_90, …; default: all that the GPU has", false},
       {"TILEWRIGHT_THREADS", "threads of the CPU device",
        "1 to 1024; default: one for each core this process may use", false},
       {"XDG_CACHE_HOME", "where the default cache folder lies", "an absolute path", false},
@@ -140,6 +142,7 @@ StatusOr<Environment> readEnvironment() {
   TW_RETURN_IF_ERROR(readLog(environment));
   TW_RETURN_IF_ERROR(readAutotune(environment));
   TW_RETURN_IF_ERROR(readThreads(environment));
+  environment.target = valueOf("TILEWRIGHT_TARGET");
   if (std::string value = valueOf("TILEWRIGHT_DUMP_DIR"); !value.empty()) environment.dumpDir = value;
   return environment;
 }

@@ -66,13 +66,13 @@ void freeInOrder(const Context &context, void *memory, CUstream stream) {
 } // namespace
 
 StatusOr<std::unique_ptr<Device>> CudaDevice::open(const Driver &driver, int index,
-                                                   PowerLimitReader powerLimit) {
+                                                   PowerLimitReader powerLimit, const std::string &target) {
   int count = 0;
   CUdevice device = 0;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetCount, &count));
   if (index < 0 || index >= count) return noSuchDevice(index, count);
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGet, &device, index));
-  TW_ASSIGN_OR_RETURN(DeviceDescription description, describeDevice(driver, device, powerLimit));
+  TW_ASSIGN_OR_RETURN(DeviceDescription description, describeDevice(driver, device, powerLimit, target));
   TW_ASSIGN_OR_RETURN(std::shared_ptr<const Context> context, Context::retain(driver, device));
   CUmemoryPool pool = nullptr;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetMemPool, &pool, device));
@@ -217,9 +217,9 @@ StatusOr<int64_t> CudaDevice::peakBytes(Stream stream, const std::function<Statu
   return static_cast<int64_t>(peak - std::min(before, peak));
 }
 
-StatusOr<std::unique_ptr<Device>> openCudaDevice(int index) {
+StatusOr<std::unique_ptr<Device>> openCudaDevice(int index, const std::string &target) {
   TW_ASSIGN_OR_RETURN(const Driver *driver, loadDriver());
-  return CudaDevice::open(*driver, index, powerLimitWatts);
+  return CudaDevice::open(*driver, index, powerLimitWatts, target);
 }
 
 int cudaDeviceCount() {

@@ -16,9 +16,10 @@ namespace tilewright {
 class CudaDevice final : public Device {
 public:
   /// Device `index` of those that CUDA_VISIBLE_DEVICES leaves. A user error when it is not there or too old.
-  /// `driver` outlives all that comes from the device.
+  /// `driver` outlives all that comes from the device. `target` names what code is for; empty: all it has.
   static StatusOr<std::unique_ptr<Device>> open(const cuda::Driver &driver, int index,
-                                                cuda::PowerLimitReader powerLimit);
+                                                cuda::PowerLimitReader powerLimit,
+                                                const std::string &target = "");
 
   const DeviceInfo &info() const override { return description_.info; }
   const Target &target() const override { return description_.target; }
@@ -57,8 +58,9 @@ private:
   const cuda::HostMemory labelReport_; ///< the host's, where kernels reach it too: reading it costs no copy
 };
 
-/// Device `index` of this machine's driver. A user error when there is no driver or no such device.
-StatusOr<std::unique_ptr<Device>> openCudaDevice(int index);
+/// Device `index` of this machine's driver, for code of the named target (empty: all that it has). A user
+/// error when there is no driver or no such device, or it does not run such code.
+StatusOr<std::unique_ptr<Device>> openCudaDevice(int index, const std::string &target = "");
 
 /// Devices of this machine's driver; 0 when there is none.
 int cudaDeviceCount();

@@ -1,6 +1,7 @@
 #include "runtime/cuda/describe_device.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "compiler/base/hash.h"
 
@@ -71,21 +72,35 @@ StatusOr<Target> targetFor(int major, int minor, int version) {
   return Target{TargetKind::nvptx, eights[std::clamp(minor, 0, 9)], ""};
 }
 
-StatusOr<DeviceDescription> describeDevice(const Driver &driver, CUdevice device,
-                                           PowerLimitReader powerLimit) {
+StatusOr<Target> olderTarget(const std::string &name, const Target &newest) {
+  TW_ASSIGN_OR_RETURN(Target target, parseTarget(name));
+  if (target.str() == newest.str()) return target;
+  constexpr std::size_t kDigitsAt = 3; // of "sm_80"; sm_90a's code is for nothing else
+  auto number = [](const Target &t) { return std::atoi(t.arch.c_str() + kDigitsAt); };
+  if (target.kind == TargetKind::nvptx && target.arch.back() != 'a' && number(target) <= number(newest))
+    return target;
+  return userError("expected a target whose code this GPU runs, " + newest.arch +
+                   " or an earlier one, found '" + name + "'");
+}
+
+StatusOr<DeviceDescription> describeDevice(const Driver &driver, CUdevice device, PowerLimitReader powerLimit,
+                                           const std::string &targetName) {
   TW_ASSIGN_OR_RETURN(const Properties found, read(driver, device));
   TW_ASSIGN_OR_RETURN(Target target, targetFor(found.major, found.minor, found.version));
+  if (!targetName.empty()) {
+    TW_ASSIGN_OR_RETURN(target, olderTarget(targetName, target));
+  }
   if (!found.memoryPools)
     return userError("'" + found.name +
                      "': expected memory pools, found none, as under some virtual machine "
                      "managers; use another device");
   const std::optional<int> watts = powerLimit(found.pciAddress);
   DeviceInfo info;
-  info.name = nameOf(found, watts);
+  info.name = nameOf(found, watts) + (targetName.empty() ? "" : ", code for " + target.arch);
   info.fingerprint = fingerprintOf(found, target, watts);
   info.memoryBytes = static_cast<int64_t>(found.memoryBytes);
   info.units = found.multiprocessors;
-  info.sharedBytes = found.sharedBytes;
+  info.sharedBytes = std::min<int64_t>(found.sharedBytes, target.sharedLimit());
   info.warpgroups = target.arch == "sm_90a";
   // A driver's assembler writes code for one architecture, and each driver's writes its own.
   info.assembler =

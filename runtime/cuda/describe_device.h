@@ -16,13 +16,18 @@ using PowerLimitReader = std::optional<int> (*)(const std::string &pciAddress);
 /// major + 10 · minor): the newest target that both take. A user error when it is older than all of them.
 StatusOr<Target> targetFor(int major, int minor, int version);
 
+/// The target of this name, if code for it runs where code for `newest` does: it is that, or an earlier one
+/// whose code every later GPU runs. A user error otherwise.
+StatusOr<Target> olderTarget(const std::string &name, const Target &newest);
+
 struct DeviceDescription {
   Target target;
   DeviceInfo info;
 };
 
-/// A user error when the device cannot run what this project compiles.
-StatusOr<DeviceDescription> describeDevice(const Driver &driver, CUdevice device,
-                                           PowerLimitReader powerLimit);
+/// Code is for the target of this name, or where it is empty for the newest that the device takes. A user
+/// error when the device cannot run it, or nothing of what this project compiles.
+StatusOr<DeviceDescription> describeDevice(const Driver &driver, CUdevice device, PowerLimitReader powerLimit,
+                                           const std::string &targetName);
 
 } // namespace tilewright::cuda

@@ -205,6 +205,7 @@ class Options(BadInput):
     def test_a_device_that_is_not_there(self):
         self.refuse_run("cuda:99", *GOOD, "--device", "cuda:99")
         self.refuse_run("cuda:99", *GOOD, TILEWRIGHT_DEVICE="cuda:99")
+        self.refuse_run("expected a GPU for code of target 'sm_80'", *GOOD, "--device", "cpu", "--target", "sm_80")
 
     def test_a_workspace_limit_that_no_variant_meets(self):
         self.refuse_run("", *GOOD, "--workspace-limit", "1")

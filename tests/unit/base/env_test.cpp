@@ -53,6 +53,7 @@ TEST_F(EnvironmentTest, ReadsEveryVariable) {
   set("TILEWRIGHT_DUMP", "tile,assembly");
   set("TILEWRIGHT_DUMP_DIR", "/tmp/dump");
   set("TILEWRIGHT_LOG", "debug");
+  set("TILEWRIGHT_TARGET", "sm_80");
   set("TILEWRIGHT_THREADS", "7");
   set("TILEWRIGHT_AUTOTUNE", "write");
   auto environment = readEnvironment();
@@ -61,6 +62,7 @@ TEST_F(EnvironmentTest, ReadsEveryVariable) {
   EXPECT_THAT(environment->dump, ElementsAre("tile", "assembly"));
   EXPECT_EQ(environment->dumpDir, "/tmp/dump");
   EXPECT_EQ(environment->log, LogLevel::debug);
+  EXPECT_EQ(environment->target, "sm_80");
   EXPECT_EQ(environment->threads, 7);
   EXPECT_EQ(environment->autotune, AutotuneMode::write);
   set("TILEWRIGHT_AUTOTUNE", "off");

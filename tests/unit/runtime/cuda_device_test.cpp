@@ -58,6 +58,17 @@ TEST_F(CudaDeviceTest, SaysWhatItIs) {
   EXPECT_EQ(device->target().str(), "nvptx sm_90a");
 }
 
+TEST(CudaDevice, MayBeOpenedForEarlierCode) {
+  FakeDriver fake;
+  auto portable = *CudaDevice::open(fake.table(), 0, noPowerLimit, "sm_80");
+  EXPECT_EQ(portable->target().str(), "nvptx sm_80");
+  EXPECT_THAT(portable->info().name, HasSubstr("code for sm_80"));
+  EXPECT_EQ(portable->info().sharedBytes, 163 << 10);
+  EXPECT_FALSE(portable->info().warpgroups);
+  EXPECT_NE(portable->info().fingerprint, (*openFake(fake))->info().fingerprint);
+  EXPECT_FALSE(CudaDevice::open(fake.table(), 0, noPowerLimit, "sm_100").ok());
+}
+
 TEST(CudaDevice, ThePowerLimitIsPartOfWhatItIs) {
   FakeDriver fake;
   auto limited = *CudaDevice::open(fake.table(), 0, [](const std::string &address) {

@@ -131,5 +131,18 @@ TEST(CudaTarget, IsTheNewestThatTheGpuAndItsDriverTake) {
   EXPECT_THAT(old.message(), HasSubstr("found 7.5"));
 }
 
+TEST(CudaTarget, AnEarlierOneMayBeAskedFor) {
+  const Target hopper = *targetFor(9, 0, 12000), ada = *targetFor(8, 9, 12000);
+  for (const char *name : {"sm_80", "sm_89", "sm_90", "sm_90a"})
+    EXPECT_EQ(olderTarget(name, hopper)->arch, name);
+  EXPECT_EQ(olderTarget("sm_80", ada)->arch, "sm_80");
+  EXPECT_FALSE(olderTarget("sm_90a", *targetFor(9, 1, 12000)).ok());
+  for (const char *name : {"sm_90", "sm_90a", "cpu", "sm_75"}) {
+    Status refused = olderTarget(name, ada).status();
+    EXPECT_EQ(refused.kind(), StatusKind::user) << name;
+    EXPECT_THAT(refused.message(), HasSubstr(std::string("'") + name + "'"));
+  }
+}
+
 } // namespace
 } // namespace tilewright

@@ -47,6 +47,8 @@ TEST(OpenDevice, OpensTheCpuAndRefusesOthersWithTheChoices) {
     EXPECT_THAT(device.status().message(), HasSubstr(std::string("'") + name + "'"));
     EXPECT_THAT(device.status().message(), HasSubstr("choices: cpu"));
   }
+  EXPECT_TRUE(openDevice("cpu", "cpu").ok());
+  EXPECT_THAT(openDevice("cpu", "sm_80").status().message(), HasSubstr("expected a GPU"));
   auto missing = openDevice("cuda:9999");
   EXPECT_EQ(missing.status().kind(), StatusKind::user);
   EXPECT_THAT(missing.status().message(), AllOf(HasSubstr("device 'cuda:9999': "), HasSubstr("found")));
