@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 
 namespace tilewright::nvptx {
 
@@ -47,13 +48,71 @@ Value RegisterSums::combine(Value a, Value b) {
   llvm_unreachable("three kinds");
 }
 
+Value RegisterSums::liveElement(int64_t reducedRegister, Value element, Value otherwise) {
+  if (!reduced().isPadded()) return element;
+  Value live = lowering.position(reduced(), reducedRegister) < reduced().extent;
+  return e.select(live, element, otherwise);
+}
+
 void RegisterSums::add(int64_t row, int64_t column, Value element) {
   int64_t number = along == 1 ? row : column, reducedRegister = along == 1 ? column : row;
-  if (reduced().isPadded()) {
-    Value live = lowering.position(reduced(), reducedRegister) < reduced().extent;
-    element = e.select(live, element, neutral());
-  }
+  element = liveElement(reducedRegister, element, neutral());
   sums[number] = sums[number] ? combine(sums[number], element) : element;
+}
+
+// ---- places of maxima ----
+
+namespace {
+
+Value withoutBroadcasts(Value value) {
+  while (auto broadcast = value.getDefiningOp<tile::BroadcastOp>())
+    value = broadcast.getValue();
+  return value;
+}
+
+bool isLargest(Value value) {
+  value = withoutBroadcasts(value);
+  DenseElementsAttr elements;
+  return matchPattern(value, m_Constant(&elements)) && elements.isSplat() &&
+         elements.getElementType().isInteger(32) && elements.getSplatValue<APInt>().isMaxSignedValue();
+}
+
+/// What `placedMaximum` recognised.
+arith::SelectOp choiceOf(tile::ReduceOp place) { return place.getValue().getDefiningOp<arith::SelectOp>(); }
+
+} // namespace
+
+tile::ReduceOp placedMaximum(Operation *op) {
+  auto place = dyn_cast<tile::ReduceOp>(op);
+  if (!place || place.getAxis() != 1 || place.getKind() != tile::ReductionKind::min) return {};
+  auto choice = choiceOf(place);
+  auto isMaximum = choice ? choice.getCondition().getDefiningOp<arith::CmpFOp>() : arith::CmpFOp();
+  if (!isMaximum || isMaximum.getPredicate() != arith::CmpFPredicate::OEQ ||
+      !isLargest(choice.getFalseValue()))
+    return {};
+  auto maximum = withoutBroadcasts(isMaximum.getRhs()).getDefiningOp<tile::ReduceOp>();
+  const bool fits = maximum && maximum.getAxis() == 1 && maximum.getKind() == tile::ReductionKind::max &&
+                    maximum.getValue() == isMaximum.getLhs();
+  return fits ? maximum : tile::ReduceOp();
+}
+
+void RegisterSums::find(int64_t row, int64_t column) {
+  Value place = lowering.evaluate(choiceOf(op).getTrueValue(), row, column);
+  Value known = followed->sums[row];
+  if (known) {
+    Value element = lowering.evaluate(followed->operand(), row, column);
+    element = liveElement(column, element, followed->neutral());
+    Value isHigher = e.b.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, element, known);
+    place = e.select(isHigher, place, sums[row]);
+  }
+  sums[row] = place;
+}
+
+void RegisterSums::keepWhere(ArrayRef<Value> own) {
+  for (auto [value, mine, all] : llvm::zip(sums, own, followed->sums)) {
+    Value isMaximum = e.b.create<arith::CmpFOp>(arith::CmpFPredicate::OEQ, mine, all);
+    value = e.select(isMaximum, value, neutral());
+  }
 }
 
 namespace {

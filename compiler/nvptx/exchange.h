@@ -12,6 +12,15 @@ public:
   void add(int64_t row, int64_t column, Value element);
   Value combine(Value a, Value b);
 
+  /// From here on this is the place of a maximum (see `placedMaximum`) that is summed up beside it, and
+  /// `find` stands for `add`, ahead of the maximum's.
+  void follow(RegisterSums &maximum) { followed = &maximum; }
+  bool follows() const { return followed; }
+  void find(int64_t row, int64_t column);
+  /// Drops places of what turned out not to be a row's maximum; `own` was the thread's own.
+  void keepWhere(llvm::ArrayRef<Value> own);
+  RegisterSums &maximum() { return *followed; }
+
   Value neutral();
   mlir::Operation *operation() { return op; }
   bool sumsRows() const { return along == 1; }
@@ -23,13 +32,20 @@ public:
   const layout::AxisMap &kept() const { return along == 1 ? *layout.rows : *layout.columns; }
 
 private:
+  Value liveElement(int64_t reducedRegister, Value element, Value otherwise);
+
   FunctionLowering &lowering;
   Emitter &e;
   tile::ReduceOp op;
+  RegisterSums *followed = nullptr;
   int64_t along;
   TileLayout layout;
   SmallVector<Value> sums;
 };
+
+/// The maximum whose first place an op finds, min_j (x_ij = max_k x_ik ? j : largest i32): both are then
+/// found in one pass over x. Null if the op does something else.
+tile::ReduceOp placedMaximum(mlir::Operation *op);
 
 /// The registers' sums of one tile's reductions to those of whole rows (or columns), the same in every thread
 /// that holds the row: by shuffles within a warp, through shared memory between warps.

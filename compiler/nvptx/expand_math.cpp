@@ -55,6 +55,50 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
   }
 };
 
+Value approximate(ImplicitLocOpBuilder &b, const char *intrinsic, Value x) {
+  return b.create<LLVM::CallIntrinsicOp>(b.getF32Type(), b.getStringAttr(intrinsic), x).getResult(0);
+}
+
+struct ExpandTanh : OpRewritePattern<math::TanhOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  /// tanh x = 1 - 2 / (exp(2x) + 1), where that does not cancel; its series to x⁹ below 1/4.
+  LogicalResult matchAndRewrite(math::TanhOp op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32()) return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Value x = op.getOperand();
+    auto multiply = [&](Value p, Value q) -> Value { return b.create<arith::MulFOp>(p, q); };
+    auto fma = [&](Value p, Value q, Value r) -> Value { return b.create<math::FmaOp>(p, q, r); };
+    Value power = approximate(b, "llvm.nvvm.ex2.approx.ftz.f", multiply(x, constant(b, 2 * 1.44269502e+00f)));
+    Value one = constant(b, 1);
+    Value inverse = approximate(b, "llvm.nvvm.rcp.approx.ftz.f", b.create<arith::AddFOp>(power, one));
+    Value large = fma(inverse, constant(b, -2), one);
+    Value square = multiply(x, x), series = constant(b, 62.0f / 2835);
+    for (float coefficient : {-17.0f / 315, 2.0f / 15, -1.0f / 3})
+      series = fma(series, square, constant(b, coefficient));
+    Value small = fma(multiply(x, square), series, x);
+    Value isSmall =
+        b.create<arith::CmpFOp>(arith::CmpFPredicate::OLT, b.create<math::AbsFOp>(x), constant(b, 0.25f));
+    rewriter.replaceOpWithNewOp<arith::SelectOp>(op, isSmall, small, large);
+    return success();
+  }
+};
+
+struct ExpandLog : OpRewritePattern<math::LogOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  /// A number that was bf16 in memory is known to one part in 2⁹: next to that lg2.approx is exact.
+  LogicalResult matchAndRewrite(math::LogOp op, PatternRewriter &rewriter) const override {
+    auto widened = op.getOperand().getDefiningOp<arith::BitcastOp>();
+    auto shifted = widened ? widened.getIn().getDefiningOp<arith::ShLIOp>() : arith::ShLIOp();
+    if (!op.getType().isF32() || !shifted || getConstantIntValue(shifted.getRhs()) != 16) return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Value power = approximate(b, "llvm.nvvm.lg2.approx.ftz.f", op.getOperand());
+    rewriter.replaceOpWithNewOp<arith::MulFOp>(op, power, constant(b, 0.693147182f));
+    return success();
+  }
+};
+
 struct ExpandRsqrt : OpRewritePattern<math::RsqrtOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -74,7 +118,7 @@ struct ExpandMathNvptxPass : impl::ExpandMathNvptxBase<ExpandMathNvptxPass> {
         functions.push_back(op);
     });
     RewritePatternSet patterns(&getContext());
-    patterns.add<ExpandExp, ExpandRsqrt>(&getContext(), kBenefit);
+    patterns.add<ExpandExp, ExpandTanh, ExpandLog, ExpandRsqrt>(&getContext(), kBenefit);
     populateMathPolynomialApproximationPatterns(patterns);
     GreedyRewriteConfig config;
     config.strictMode = GreedyRewriteStrictness::ExistingAndNewOps;

@@ -31,6 +31,27 @@ Value rootOf(Value view) {
   return view;
 }
 
+bool isReplaced(Operation *load) {
+  SmallVector<Operation *> stores;
+  load->getParentOfType<func::FuncOp>().walk([&](Operation *op) {
+    if (isStore(op) && rootOf(viewOf(op)) == rootOf(viewOf(load))) stores.push_back(op);
+  });
+  if (stores.size() != 1) return false;
+  Operation *store = stores.front();
+  if (!isa<tile::LoadOp>(load) || !isa<tile::StoreOp>(store) || viewOf(store) != viewOf(load) ||
+      store->getBlock() != load->getBlock() || !load->isBeforeInBlock(store) ||
+      llvm::to_vector(load->getOperands().drop_front(1)) !=
+          llvm::to_vector(store->getOperands().drop_front(2)) ||
+      tile::tileType(load->getResult(0)).getShape() != tile::tileType(store->getOperand(0)).getShape())
+    return false;
+  auto feedsStore = [&](auto &self, Operation *op) -> bool {
+    return llvm::all_of(op->getUsers(), [&](Operation *user) {
+      return user == store || (isElementwise(user) && self(self, user));
+    });
+  };
+  return feedsStore(feedsStore, load);
+}
+
 FunctionLowering::FunctionLowering(func::FuncOp kernel, const LoweringOptions &options, Emitter &emitter)
     : kernel(kernel), options_(options), layouts_(kernel, options), e(emitter) {
   kernel.walk([&](Operation *op) {
@@ -265,7 +286,7 @@ void FunctionLowering::forgetPositions() {
 
 void FunctionLowering::prefetchBeside(tile::ContractOp product) {
   for (Operation &op : *product->getBlock()) {
-    if (!isLoad(&op) || writtenRoots.contains(rootOf(viewOf(&op)).getAsOpaquePointer())) continue;
+    if (!isLoad(&op) || readsWritten(&op)) continue;
     auto rowsKnown = [&](tile::LoadRowsOp load) { // else it would wait for their numbers
       Operation *source = load.getRows().getDefiningOp();
       return source && source->getBlock() == product->getBlock() && source->isBeforeInBlock(product);
@@ -482,8 +503,14 @@ Value FunctionLowering::cloneOnElements(Operation *op, int64_t row, int64_t colu
 
 // ---- loads ----
 
+/// Whether what it reads may have changed by the time that a register of it is needed.
+bool FunctionLowering::readsWritten(Operation *load) const {
+  return writtenRoots.contains(rootOf(viewOf(load)).getAsOpaquePointer()) &&
+         !(hasProducts && isReplaced(load));
+}
+
 void FunctionLowering::lowerLoad(Operation *op) {
-  bool isWritten = writtenRoots.contains(view(viewOf(op)).root.getAsOpaquePointer());
+  bool isWritten = readsWritten(op);
   bool needsReduction =
       llvm::any_of(op->getOperands(), [&](Value v) { return isTile(v) && dependsOnPending(v); });
   if (isWritten || needsReduction) flush();

@@ -51,6 +51,9 @@ struct Team {
 Num addressOfSharedMemory(Emitter &e); ///< i32
 /// The view that a narrowed one is a part of.
 Value rootOf(Value view);
+/// Whether a load reads a block that goes into nothing but what a store of the same block replaces it with:
+/// it may then be read as late as the store needs it.
+bool isReplaced(mlir::Operation *load);
 
 /// The function that a kernel becomes, without a body. Each view is passed as its address and sizes.
 mlir::func::FuncOp declareLowered(mlir::func::FuncOp kernel, mlir::OpBuilder &builder,
@@ -134,6 +137,7 @@ private:
 
   bool isDeferred(mlir::Operation *reduce) const;
   bool dependsOnPending(Value value) const;
+  bool waits(mlir::Operation *sink, llvm::ArrayRef<mlir::Operation *> group) const;
   SmallVector<mlir::Operation *> nextGroup();
   void emitGroup(SmallVector<mlir::Operation *> group);
   void emitPieces(llvm::ArrayRef<mlir::Operation *> group, TileLayout layout,
@@ -143,17 +147,18 @@ private:
                  StoreTarget::Piece piece, llvm::ArrayRef<std::unique_ptr<StoreTarget>> targets,
                  llvm::MutableArrayRef<class RegisterSums> sums);
   SmallVector<mlir::Operation *> loadsOf(llvm::ArrayRef<mlir::Operation *> group) const;
-  SmallVector<mlir::Operation *> wideLoads(llvm::ArrayRef<mlir::Operation *> group);
+  SmallVector<mlir::Operation *> unknownLoads(llvm::ArrayRef<mlir::Operation *> group,
+                                              llvm::function_ref<bool(Value)> isWanted);
   std::unique_ptr<StoreTarget> storeTarget(mlir::Operation *store);
   void inBlockOfItsOwn(llvm::MutableArrayRef<class RegisterSums> sums, int64_t row, int64_t rows,
                        llvm::function_ref<void()> body);
-  void sumRowByRow(llvm::MutableArrayRef<class RegisterSums> sums, TileLayout layout);
-  void evaluateNarrowLoads(llvm::ArrayRef<mlir::Operation *> group);
+  void evaluateNarrowLoads(llvm::ArrayRef<mlir::Operation *> group, int64_t mostColumns);
 
   // ---- order of accesses to memory that the kernel writes ----
 
   void orderAccess(mlir::Operation *access);
   bool mayBeOverwritten(mlir::Operation *load, Value root) const;
+  bool readsWritten(mlir::Operation *load) const;
   bool touchSameElements(mlir::Operation *a, mlir::Operation *b) const;
   bool iterationsConflict(mlir::scf::ForOp loop) const;
 

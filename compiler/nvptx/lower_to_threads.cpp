@@ -23,6 +23,30 @@ static void declareSharedMemory(ModuleOp module) {
                                  "shared_memory", Attribute(), /*alignment=*/1024, /*addrSpace=*/3);
 }
 
+/// Loads of a block's that read the same elements of memory that the kernel does not write become one. CSE
+/// leaves them, for it sees that something is written.
+static void mergeLoads(func::FuncOp kernel) {
+  llvm::SmallPtrSet<void *, 4> written;
+  kernel.walk([&](Operation *op) {
+    if (isStore(op)) written.insert(rootOf(viewOf(op)).getAsOpaquePointer());
+  });
+  kernel.walk([&](Block *block) {
+    SmallVector<Operation *> known;
+    for (Operation &op : llvm::make_early_inc_range(*block)) {
+      if (!isLoad(&op) || written.contains(rootOf(viewOf(&op)).getAsOpaquePointer())) continue;
+      auto same = llvm::find_if(known, [&](Operation *other) {
+        return OperationEquivalence::isEquivalentTo(other, &op, OperationEquivalence::IgnoreLocations);
+      });
+      if (same == known.end()) {
+        known.push_back(&op);
+        continue;
+      }
+      op.replaceAllUsesWith(*same);
+      op.erase();
+    }
+  });
+}
+
 namespace {
 
 struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
@@ -47,6 +71,7 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
   }
 
   static LogicalResult lower(func::FuncOp kernel, const LoweringOptions &options) {
+    mergeLoads(kernel);
     if (std::optional<WarpPlan> plan = planWarps(kernel, options))
       return lowerSpecialized(kernel, options, *plan);
     OpBuilder builder(kernel);

@@ -41,13 +41,13 @@ bool isWritten(func::FuncOp kernel, Value view) {
   return kernel.getArgAttr(argument.getArgNumber(), tile::kWrittenAttr) != nullptr;
 }
 
-/// A store of the whole product's shape to a matrix that nothing else touches: threads could not see what the
-/// copy engine has yet to write.
+/// A store of the whole product's shape to a matrix that nothing else touches, but what is replaced: threads
+/// could not see what the copy engine has yet to write.
 Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product) {
   Operation *found = nullptr;
   llvm::DenseMap<Value, int64_t> accesses;
   kernel.walk([&](Operation *op) {
-    if (!isLoad(op) && !isStore(op)) return;
+    if ((!isLoad(op) && !isStore(op)) || (isLoad(op) && isReplaced(op))) return;
     ++accesses[rootOf(viewOf(op))];
     const bool fits =
         isStore(op) && TileStore::canStore(op) &&

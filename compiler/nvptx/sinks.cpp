@@ -19,7 +19,14 @@ static bool isNarrow(Value tile) {
   return type.getDimSize(0) == 1 || type.getDimSize(1) == 1;
 }
 
+/// Whether it has one row of several columns.
+static bool isRow(Value tile) {
+  auto type = tile::tileType(tile);
+  return type.getDimSize(0) == 1 && type.getDimSize(1) > 1;
+}
+
 constexpr int64_t kManyRegisters = 64; ///< of accumulators, which leave few for the rest
+constexpr int64_t kPieceColumns = 16;  ///< registers of a row that are then worked on at once
 
 void FunctionLowering::flush() {
   while (!pending.empty()) {
@@ -42,6 +49,17 @@ bool FunctionLowering::dependsOnPending(Value value) const {
   return llvm::any_of(op->getOperands(), [&](Value v) { return isTile(v) && dependsOnPending(v); });
 }
 
+/// Whether a sink has to wait for a reduction. The place of a maximum is found beside it.
+bool FunctionLowering::waits(Operation *op, ArrayRef<Operation *> group) const {
+  auto isWaiting = [&](Value v) { return isTile(v) && dependsOnPending(v); };
+  tile::ReduceOp maximum = placedMaximum(op);
+  if (maximum && !isDeferred(op) && llvm::is_contained(group, maximum)) {
+    auto choice = op->getOperand(0).getDefiningOp<arith::SelectOp>();
+    return isWaiting(choice.getTrueValue());
+  }
+  return llvm::any_of(op->getOperands(), isWaiting);
+}
+
 /// The first sink and those behind it that go over the same registers, may move up to it, and wait for no
 /// reduction.
 SmallVector<Operation *> FunctionLowering::nextGroup() {
@@ -50,8 +68,7 @@ SmallVector<Operation *> FunctionLowering::nextGroup() {
   llvm::SmallPtrSet<void *, 4> passed; // memory that sinks which stay behind write
   for (Operation *op : pending) {
     void *root = isStore(op) ? view(viewOf(op)).root.getAsOpaquePointer() : nullptr;
-    bool waits = llvm::any_of(op->getOperands(), [&](Value v) { return isTile(v) && dependsOnPending(v); });
-    if (layouts_.of(op->getOperand(0)) == layout && !waits && !(root && passed.contains(root)))
+    if (layouts_.of(op->getOperand(0)) == layout && !waits(op, group) && !(root && passed.contains(root)))
       group.push_back(op);
     else if (root)
       passed.insert(root);
@@ -66,8 +83,10 @@ std::unique_ptr<StoreTarget> FunctionLowering::storeTarget(Operation *store) {
 }
 
 void FunctionLowering::emitGroup(SmallVector<Operation *> group) {
-  std::stable_partition(group.begin(), group.end(), [&](Operation *op) { return !isDeferred(op); });
-  evaluateNarrowLoads(group);
+  auto rank = [&](Operation *op) { // places of maxima are known once those are
+    return isDeferred(op) ? 2 : llvm::is_contained(group, placedMaximum(op)) ? 1 : 0;
+  };
+  llvm::stable_sort(group, [&](Operation *a, Operation *b) { return rank(a) < rank(b); });
   SmallVector<std::unique_ptr<StoreTarget>> targets;
   SmallVector<RegisterSums> sums;
   for (Operation *op : group) {
@@ -78,44 +97,66 @@ void FunctionLowering::emitGroup(SmallVector<Operation *> group) {
       sums.emplace_back(*this, cast<tile::ReduceOp>(op));
     }
   }
-  TileLayout layout = layouts_.of(group.front()->getOperand(0));
-  const bool sumsRows = llvm::all_of(sums, [](RegisterSums &sum) { return sum.sumsRows(); });
-  if (targets.empty() && sumsRows && layout.registers() > kManyRegisters)
-    sumRowByRow(sums, layout);
-  else
-    emitPieces(group, layout, targets, sums);
-  auto deferred = llvm::find_if(sums, [&](RegisterSums &sum) { return isDeferred(sum.operation()); });
-  combineAcrossThreads(*this, MutableArrayRef<RegisterSums>(sums.begin(), deferred));
+  auto sumsOfRank = [&](int wanted) {
+    auto range =
+        llvm::make_filter_range(sums, [&](RegisterSums &sum) { return rank(sum.operation()) == wanted; });
+    return range.empty() ? MutableArrayRef<RegisterSums>()
+                         : MutableArrayRef<RegisterSums>(&*range.begin(), llvm::range_size(range));
+  };
+  MutableArrayRef<RegisterSums> ordinary = sumsOfRank(0), places = sumsOfRank(1);
+  for (RegisterSums &place : places)
+    place.follow(*llvm::find_if(
+        sums, [&](RegisterSums &sum) { return sum.operation() == placedMaximum(place.operation()); }));
+  emitPieces(group, layouts_.of(group.front()->getOperand(0)), targets, sums);
+  SmallVector<SmallVector<Value>> own;
+  for (RegisterSums &place : places)
+    own.push_back(place.maximum().values());
+  combineAcrossThreads(*this, ordinary);
+  for (auto [place, maxima] : llvm::zip(places, own))
+    place.keepWhere(maxima);
+  combineAcrossThreads(*this, places);
   for (RegisterSums &sum : sums)
     setRegisters(sum.result(), sum.values());
 }
 
-/// Rows one by one, or in the pieces that a target wants. What a piece loads is asked for while the piece
-/// before is worked on, unless there is so much of it that registers would run out.
+/// Rows one by one, or in the pieces that a target wants. Where accumulators fill the registers, warps with
+/// roles take pieces of a row, and each piece is a basic block of its own. Blocks that it loads are asked for
+/// while the piece before is worked on, unless there is so much of it that registers would run out.
 void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout,
                                   ArrayRef<std::unique_ptr<StoreTarget>> targets,
                                   MutableArrayRef<RegisterSums> sums) {
   const int64_t rows = layout.rows->registers(), columns = layout.columns->registers();
+  const bool isFull = layout.registers() > kManyRegisters &&
+                      llvm::all_of(sums, [](RegisterSums &sum) { return sum.sumsRows(); });
   StoreTarget::Piece piece{1, columns};
   for (auto &target : targets)
     if (target->piece().columns < piece.columns) piece = target->piece();
-  SmallVector<Operation *> loads;
-  if (piece.columns < columns) loads = wideLoads(group);
+  if (isFull && role && piece.columns > kPieceColumns && columns % kPieceColumns == 0)
+    piece = {targets.empty() && rows % 2 == 0 ? 2 : 1, kPieceColumns};
+  const bool isSplit = piece.columns < columns;
+  evaluateNarrowLoads(group, isFull ? piece.columns : columns);
+  SmallVector<Operation *> loads, rowLoads;
+  if (isSplit) {
+    loads = unknownLoads(group, [](Value tile) { return !isNarrow(tile); });
+    rowLoads = unknownLoads(group, isRow);
+  }
   auto load = [&](int64_t row, int64_t column) {
     for (Operation *op : loads)
       if (row < rows) loadPiece(op, row, column, piece);
   };
-  const bool isAhead = loads.size() == 1;
+  const bool isAhead = loads.size() == 1 && rowLoads.empty();
   if (isAhead) load(0, 0);
   for (int64_t row = 0; row < rows; row += piece.rows)
     for (int64_t column = 0; column < columns; column += piece.columns) {
       const bool isLast = column + piece.columns == columns;
-      if (isAhead)
-        load(isLast ? row + piece.rows : row, isLast ? 0 : column + piece.columns);
-      else
-        load(row, column);
-      auto emit = [&] { emitPiece(group, row, column, piece, targets, sums); };
-      if (piece.columns < columns && layout.registers() > kManyRegisters)
+      if (isAhead) load(isLast ? row + piece.rows : row, isLast ? 0 : column + piece.columns);
+      auto emit = [&] {
+        if (!isAhead) load(row, column);
+        for (Operation *op : rowLoads)
+          loadPiece(op, 0, column, {1, piece.columns});
+        emitPiece(group, row, column, piece, targets, sums);
+      };
+      if (isFull && (isSplit || targets.empty()))
         inBlockOfItsOwn(sums, row, piece.rows, emit);
       else
         emit();
@@ -129,14 +170,14 @@ void FunctionLowering::emitPiece(ArrayRef<Operation *> group, int64_t row, int64
                                                       SmallVector<SmallVector<Value>>(piece.rows));
   for (int64_t r = 0; r < piece.rows; ++r)
     for (int64_t c = column; c < column + piece.columns; ++c) {
+      for (RegisterSums &sum : sums)
+        if (sum.follows()) sum.find(row + r, c);
       size_t nextTarget = 0, nextSum = 0;
-      for (Operation *op : group) {
-        Value element = evaluate(op->getOperand(0), row + r, c);
+      for (Operation *op : group)
         if (isStore(op))
-          stored[nextTarget++][r].push_back(element);
-        else
-          sums[nextSum++].add(row + r, c, element);
-      }
+          stored[nextTarget++][r].push_back(evaluate(op->getOperand(0), row + r, c));
+        else if (RegisterSums &sum = sums[nextSum++]; !sum.follows())
+          sum.add(row + r, c, evaluate(sum.operand(), row + r, c));
     }
   for (auto [target, values] : llvm::zip(targets, stored))
     target->store(row, column, values);
@@ -159,12 +200,13 @@ SmallVector<Operation *> FunctionLowering::loadsOf(ArrayRef<Operation *> group) 
   return loads;
 }
 
-/// Loads that the group needs whose elements are not known yet, of more than rows or columns.
-SmallVector<Operation *> FunctionLowering::wideLoads(ArrayRef<Operation *> group) {
+/// Loads of some tiles that the group needs whose elements are not known yet.
+SmallVector<Operation *> FunctionLowering::unknownLoads(ArrayRef<Operation *> group,
+                                                        llvm::function_ref<bool(Value)> isWanted) {
   SmallVector<Operation *> loads = loadsOf(group);
   llvm::erase_if(loads, [&](Operation *load) {
     Value tile = load->getResult(0);
-    return isNarrow(tile) || registersOf(tile)[0];
+    return !isWanted(tile) || registersOf(tile)[0];
   });
   return loads;
 }
@@ -200,20 +242,13 @@ void FunctionLowering::inBlockOfItsOwn(MutableArrayRef<RegisterSums> sums, int64
   }
 }
 
-/// Each row in a basic block of its own.
-void FunctionLowering::sumRowByRow(MutableArrayRef<RegisterSums> sums, TileLayout layout) {
-  for (int64_t row = 0; row < layout.rows->registers(); ++row)
-    inBlockOfItsOwn(sums, row, 1, [&] {
-      for (int64_t column = 0; column < layout.columns->registers(); ++column)
-        for (RegisterSums &sum : sums)
-          sum.add(row, column, evaluate(sum.operand(), row, column));
-    });
-}
-
-/// Loads of rows and columns that the group needs, all before the first element: their latency is paid once.
-void FunctionLowering::evaluateNarrowLoads(ArrayRef<Operation *> group) {
-  for (Operation *load : loadsOf(group))
-    if (isNarrow(load->getResult(0))) evaluateAll(load->getResult(0));
+/// Loads of columns, and of rows that have at most `mostColumns` registers, that the group needs: all before
+/// the first element, so that their latency is paid once.
+void FunctionLowering::evaluateNarrowLoads(ArrayRef<Operation *> group, int64_t mostColumns) {
+  for (Operation *load : loadsOf(group)) {
+    Value tile = load->getResult(0);
+    if (isNarrow(tile) && layouts_.of(tile).columns->registers() <= mostColumns) evaluateAll(tile);
+  }
 }
 
 // ---- order ----

@@ -56,7 +56,8 @@ Kernel forward(const ForwardSpec &spec) {
       const Tile isOther = isClass & (classes.positions() != label[rows]);
       const Tile above = z - anchor[rows];
       const Tile others = select(isOther, exp(above), 0);
-      const Tile top = max(select(isClass, z, -std::numeric_limits<double>::infinity()), Axis::columns);
+      const Tile ofClasses = select(isClass, z, -std::numeric_limits<double>::infinity());
+      const Tile top = max(ofClasses, Axis::columns);
 
       const auto sumOf = [&](RowSum s, const Tile &x) {
         k.store(rowSums[static_cast<int>(s)], rows, tile, sum(x, Axis::columns));
@@ -65,7 +66,7 @@ Kernel forward(const ForwardSpec &spec) {
       k.store(tops, rows, tile, top);
       if (spec.best)
         k.store(best, rows, tile,
-                min(select(isClass & (z == top), classes.positions(), std::numeric_limits<int32_t>::max()),
+                min(select(ofClasses == top, classes.positions(), std::numeric_limits<int32_t>::max()),
                     Axis::columns));
       const Tile finite = select(others > 0, above, 0); // where E is 0, z may be -∞
       if (wants(RowSum::moments)) sumOf(RowSum::moments, others * finite);

@@ -28,3 +28,28 @@ func.func @others(%x: f32) -> f32 {
   %f = math.sqrt %e : f32
   return %f : f32
 }
+
+// CHECK-LABEL: func.func @tanh(
+// CHECK: %[[TWO_LOG2E:.*]] = arith.constant 2.885390e+00 : f32
+// CHECK: %[[POWER:.*]] = llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f"
+// CHECK: %[[SUM:.*]] = arith.addf %[[POWER]]
+// CHECK: llvm.call_intrinsic "llvm.nvvm.rcp.approx.ftz.f"(%[[SUM]])
+// CHECK: arith.select
+// CHECK-NOT: arith.divf
+func.func @tanh(%x: f32) -> f32 {
+  %y = math.tanh %x : f32
+  return %y : f32
+}
+
+// Numbers that were bf16 in memory, and others.
+// CHECK-LABEL: func.func @log(
+// CHECK: llvm.call_intrinsic "llvm.nvvm.lg2.approx.ftz.f"
+// CHECK-NOT: llvm.nvvm.lg2
+func.func @log(%bits: i32, %x: f32) -> (f32, f32) {
+  %c16 = arith.constant 16 : i32
+  %high = arith.shli %bits, %c16 : i32
+  %wide = arith.bitcast %high : i32 to f32
+  %y = math.log %wide : f32
+  %z = math.log %x : f32
+  return %y, %z : f32, f32
+}

@@ -45,3 +45,28 @@ func.func @padded(%a: !tile.view<?xf32> {tile.name = "a"}, %b: !tile.view<?xf32>
   tile.store %s, %b[%c0] : tensor<1x1xf32>, !tile.view<?xf32>
   return
 }
+
+// A row's maximum and its first place: the place moves where an element is higher than all before it, and counts
+// where the thread's own maximum turns out to be the row's.
+// CHECK-LABEL: func.func @place(
+// CHECK-COUNT-3: arith.cmpf ogt
+// CHECK-NOT: arith.cmpf ogt
+// CHECK: llvm.nvvm.shfl.sync.bfly.f32
+// CHECK: arith.cmpf oeq
+// CHECK-NOT: arith.cmpf oeq
+// CHECK: llvm.nvvm.shfl.sync.bfly.i32
+func.func @place(%a: !tile.view<?x?xf32> {tile.name = "a"}, %m: !tile.view<?xf32> {tile.name = "m", tile.written},
+                 %p: !tile.view<?xi32> {tile.name = "p", tile.written}) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %none = arith.constant dense<2147483647> : tensor<1x128xi32>
+  %x = tile.load %a[%c0, %c0] : !tile.view<?x?xf32> -> tensor<1x128xf32>
+  %max = tile.reduce max, %x along 1 : tensor<1x128xf32>
+  %all = tile.broadcast %max : tensor<1x1xf32> -> tensor<1x128xf32>
+  %is = arith.cmpf oeq, %x, %all : tensor<1x128xf32>
+  %i = tile.iota %c0 along 1 : tensor<1x128xi32>
+  %at = arith.select %is, %i, %none : tensor<1x128xi1>, tensor<1x128xi32>
+  %place = tile.reduce min, %at along 1 : tensor<1x128xi32>
+  tile.store %max, %m[%c0] : tensor<1x1xf32>, !tile.view<?xf32>
+  tile.store %place, %p[%c0] : tensor<1x1xi32>, !tile.view<?xi32>
+  return
+}

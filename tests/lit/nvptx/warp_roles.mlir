@@ -102,7 +102,7 @@ func.func @add(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf
 }
 
 // What the epilogue loads: rows ahead of the product, the block into the second-level cache. The output is read
-// too, so the threads store to it themselves.
+// elsewhere too, so the threads store to it themselves.
 // ALL-LABEL: func.func @epilogue(
 // ALL: setmaxnreg.inc
 // ALL: ld.global.f32
@@ -125,10 +125,35 @@ func.func @epilogue(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?
   %v = tile.load %bias[%i] : !tile.view<?xf32> -> tensor<128x1xf32>
   %w = tile.broadcast %v : tensor<128x1xf32> -> tensor<128x128xf32>
   %o = tile.load %old[%i, %j] : !tile.view<?x?xf32> -> tensor<128x128xf32>
-  %t = tile.load %c[%i, %j] : !tile.view<?x?xf32> -> tensor<128x128xf32>
+  %t = tile.load %c[%j, %i] : !tile.view<?x?xf32> -> tensor<128x128xf32>
   %y = arith.addf %x, %w : tensor<128x128xf32>
   %z = arith.addf %y, %o : tensor<128x128xf32>
   %u = arith.addf %z, %t : tensor<128x128xf32>
+  tile.store %u, %c[%i, %j] : tensor<128x128xf32>, !tile.view<?x?xf32>
+  return
+}
+
+// A block that is replaced by what is made of it is read a piece at a time, ahead of the piece's box.
+// ALL-LABEL: func.func @replace(
+// ALL: prefetch.global.L2
+// ALL: wgmma.mma_async
+// ALL: ld.global.v2.f32
+// ALL: cp.async.bulk.tensor.2d.global
+// ALL: ld.global.v2.f32
+// ALL: cp.async.bulk.tensor.2d.global
+// ALL: setmaxnreg.dec
+func.func @replace(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                   %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 0, 128>]} {
+  %c128 = arith.constant 128 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %i = arith.muli %p, %c128 : index
+  %j = arith.muli %q, %c128 : index
+  %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 1
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>
+  %t = tile.load %c[%i, %j] : !tile.view<?x?xf32> -> tensor<128x128xf32>
+  %u = arith.addf %x, %t : tensor<128x128xf32>
   tile.store %u, %c[%i, %j] : tensor<128x128xf32>, !tile.view<?x?xf32>
   return
 }
