@@ -137,6 +137,7 @@ private:
 
   bool isDeferred(mlir::Operation *reduce) const;
   bool dependsOnPending(Value value) const;
+  tile::ReduceOp maximumBeside(mlir::Operation *sink, llvm::ArrayRef<mlir::Operation *> group) const;
   bool waits(mlir::Operation *sink, llvm::ArrayRef<mlir::Operation *> group) const;
   SmallVector<mlir::Operation *> nextGroup();
   void emitGroup(SmallVector<mlir::Operation *> group);

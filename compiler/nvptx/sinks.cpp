@@ -49,14 +49,19 @@ bool FunctionLowering::dependsOnPending(Value value) const {
   return llvm::any_of(op->getOperands(), [&](Value v) { return isTile(v) && dependsOnPending(v); });
 }
 
-/// Whether a sink has to wait for a reduction. The place of a maximum is found beside it.
+/// The maximum in the same group whose place a sink finds beside it.
+tile::ReduceOp FunctionLowering::maximumBeside(Operation *op, ArrayRef<Operation *> group) const {
+  tile::ReduceOp maximum = placedMaximum(op);
+  const bool isBeside =
+      maximum && llvm::is_contained(group, maximum) && !isDeferred(op) && !isDeferred(maximum);
+  return isBeside ? maximum : tile::ReduceOp();
+}
+
+/// Whether a sink has to wait for a reduction.
 bool FunctionLowering::waits(Operation *op, ArrayRef<Operation *> group) const {
   auto isWaiting = [&](Value v) { return isTile(v) && dependsOnPending(v); };
-  tile::ReduceOp maximum = placedMaximum(op);
-  if (maximum && !isDeferred(op) && llvm::is_contained(group, maximum)) {
-    auto choice = op->getOperand(0).getDefiningOp<arith::SelectOp>();
-    return isWaiting(choice.getTrueValue());
-  }
+  if (maximumBeside(op, group))
+    return isWaiting(op->getOperand(0).getDefiningOp<arith::SelectOp>().getTrueValue());
   return llvm::any_of(op->getOperands(), isWaiting);
 }
 
@@ -83,10 +88,11 @@ std::unique_ptr<StoreTarget> FunctionLowering::storeTarget(Operation *store) {
 }
 
 void FunctionLowering::emitGroup(SmallVector<Operation *> group) {
-  auto rank = [&](Operation *op) { // places of maxima are known once those are
-    return isDeferred(op) ? 2 : llvm::is_contained(group, placedMaximum(op)) ? 1 : 0;
-  };
-  llvm::stable_sort(group, [&](Operation *a, Operation *b) { return rank(a) < rank(b); });
+  // Places of maxima are known once those are.
+  llvm::SmallDenseMap<Operation *, int> rank;
+  for (Operation *op : group)
+    rank[op] = isDeferred(op) ? 2 : maximumBeside(op, group) ? 1 : 0;
+  llvm::stable_sort(group, [&](Operation *a, Operation *b) { return rank[a] < rank[b]; });
   SmallVector<std::unique_ptr<StoreTarget>> targets;
   SmallVector<RegisterSums> sums;
   for (Operation *op : group) {
@@ -97,16 +103,15 @@ void FunctionLowering::emitGroup(SmallVector<Operation *> group) {
       sums.emplace_back(*this, cast<tile::ReduceOp>(op));
     }
   }
-  auto sumsOfRank = [&](int wanted) {
-    auto range =
-        llvm::make_filter_range(sums, [&](RegisterSums &sum) { return rank(sum.operation()) == wanted; });
-    return range.empty() ? MutableArrayRef<RegisterSums>()
-                         : MutableArrayRef<RegisterSums>(&*range.begin(), llvm::range_size(range));
+  MutableArrayRef<RegisterSums> whole(sums);
+  auto ofRank = [&](int wanted) {
+    auto is = [&](RegisterSums &sum) { return rank[sum.operation()] == wanted; };
+    return whole.drop_until(is).take_while(is);
   };
-  MutableArrayRef<RegisterSums> ordinary = sumsOfRank(0), places = sumsOfRank(1);
+  MutableArrayRef<RegisterSums> ordinary = ofRank(0), places = ofRank(1);
   for (RegisterSums &place : places)
     place.follow(*llvm::find_if(
-        sums, [&](RegisterSums &sum) { return sum.operation() == placedMaximum(place.operation()); }));
+        ordinary, [&](RegisterSums &sum) { return sum.operation() == placedMaximum(place.operation()); }));
   emitPieces(group, layouts_.of(group.front()->getOperand(0)), targets, sums);
   SmallVector<SmallVector<Value>> own;
   for (RegisterSums &place : places)

@@ -9,8 +9,10 @@ namespace {
 
 // One program of the one-hot sum is a row; wider than this, the row is split.
 constexpr int64_t kOneHotColumns = 512;
-// E is read and written once, a few cache lines of some rows at a time.
-constexpr Block kInPlaceBlock{8, 256};
+// E is read and written once, a few cache lines of some rows at a time; on a GPU by so few warps that each
+// thread has eight vectors on their way.
+constexpr Block kInPlaceBlock{32, 256};
+constexpr int kInPlaceWarps = 4;
 
 /// E is fp32 for f16 inputs. A tensor core, where there is one, rounds it no more than f16 rounds the
 /// gradients.
@@ -42,9 +44,9 @@ public:
     want(kernels.compactRows, compactRows({p_.label, p_.dHidden}));
     forwardProduct(kernels);
     if (p_.dHidden) hiddenProduct(kernels);
+    if (p_.sortsLabels()) want(kernels.rankLabels, rankLabels());
     if (p_.dWeight) {
       weightProduct(kernels);
-      want(kernels.rankLabels, rankLabels());
       want(kernels.oneHotSum, oneHotSum(p_.element, kOneHotColumns));
     }
     if (p_.dBias) biasProduct(kernels);
@@ -135,10 +137,12 @@ private:
   }
 
   void biasProduct(KernelSet &kernels) {
-    wantParts(
-        kernels.dBias, *p_.dBias, p_.accumulate, {}, [&](const Accumulation &accumulation, ElementType type) {
-          return dBias({p_.exponentials(), type, accumulation, p_.isUniformRankOne(), hasUniformFactor()});
-        });
+    want(kernels.sumExponentials, sumRows({p_.exponentials(), true, true}), sumRowsOptions());
+    want(kernels.labelSums, labelSums());
+    wantParts(kernels.dBias, *p_.dBias, p_.accumulate, {},
+              [&](const Accumulation &accumulation, ElementType type) {
+                return dBias({type, accumulation, p_.isUniformRankOne(), hasUniformFactor()});
+              });
   }
 
   template <typename Make>
@@ -178,13 +182,20 @@ private:
         want(kernels.normalise, normalise({p_.element, *p_.dWeight, inPlace, p_.accumulate}));
       }
     }
-    if (p_.completion() == Completion::inPlace)
-      want(kernels.complete, completeInPlace({p_.element, p_.exponentials(), kInPlaceBlock, p_.terms}));
+    if (p_.completion() == Completion::inPlace) {
+      CompileOptions inPlace;
+      inPlace.schedule.warps = kInPlaceWarps;
+      want(kernels.complete, completeInPlace({p_.element, p_.exponentials(), kInPlaceBlock, p_.terms}),
+           inPlace);
+    }
     if (p_.outputs.monitored) want(kernels.monitor, monitor());
     if (!p_.isUniformRankOne()) return;
-    if (p_.dHidden) want(kernels.sumClasses, sumRows(p_.element, p_.hasClassFactor()));
-    if (p_.dWeight) want(kernels.sumRows, sumRows(p_.element, true));
-    if (p_.dHidden || p_.dWeight) want(kernels.sumParts, sumRows(ElementType::f32, false));
+    const auto wantSums = [&](KernelHandle &place, ElementType element, bool factor) {
+      want(place, sumRows({element, factor}), sumRowsOptions());
+    };
+    if (p_.dHidden) wantSums(kernels.sumClasses, p_.element, p_.hasClassFactor());
+    if (p_.dWeight) wantSums(kernels.sumRows, p_.element, true);
+    if (p_.dHidden || p_.dWeight) wantSums(kernels.sumParts, ElementType::f32, false);
   }
 
   const Problem &p_;

@@ -20,6 +20,7 @@ struct KernelSet {
   KernelHandle rowWeights, weightFacts, classNorms, normalise;
   KernelHandle complete, monitor;
   KernelHandle sumClasses, sumRows, sumParts;
+  KernelHandle sumExponentials, labelSums;
 };
 
 StatusOr<KernelSet> makeKernels(Runtime &runtime, const Problem &problem, const Config &config);

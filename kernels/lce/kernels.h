@@ -6,6 +6,7 @@
 
 #include "compiler/dsl/builder.h"
 #include "compiler/element_type.h"
+#include "compiler/options.h"
 #include "kernels/loss/kernels.h"
 #include "kernels/loss/terms/terms.h"
 
@@ -129,6 +130,11 @@ Kernel rankLabels();
 /// (xc C×H, one_hot C, order C, run C, out u C×H)
 Kernel oneHotSum(ElementType element, int64_t columns);
 
+/// sums[label] = Σ t_i over the rows of each label that occurs (0 beforehand).
+///
+/// (label C, one_hot C, order C, run C, out sums V)
+Kernel labelSums();
+
 /// dX_i = r_i (E W)_i + t_i w_y [- uniform_i Σ_j u_j w_j][+ self_i x_i]; of several slices of the classes,
 /// all but the last add up a partial dX of the chunk's rows.
 ///
@@ -166,21 +172,29 @@ struct DWeightSpec {
 };
 Kernel dWeight(const DWeightSpec &spec);
 
-/// A chunk's part of db_j = Σ_i (E_ij r_i + [j = y_i] t_i [- f_j uniform_i]).
+/// A chunk's part of db_j = Σ_i (E_ij r_i + [j = y_i] t_i [- f_j uniform_i]), from what `sumRows` made of the
+/// first term and `labelSums` of the second.
 ///
-/// (e C×V, label C, scale C, one_hot C, summary, first[, uniform C[, class_factor V]][, partial V], out db V)
+/// (parts P×V, label_sums V[, uniform C[, class_factor V]][, partial V], out db V)
 struct DBiasSpec {
-  ElementType exponentials, output;
+  ElementType output;
   Accumulation accumulation;
   bool uniform = false, classFactor = false;
 };
 Kernel dBias(const DBiasSpec &spec);
 
-/// Σ over blocks of kSummedRows rows of a matrix, each row times its factor.
+/// Σ over blocks of kSummedRows rows of a matrix, each row times its factor; of a chunk the valid rows alone.
+/// To be compiled with `sumRowsOptions`.
 ///
-/// (m R×H[, factor R], out sum P×H)
-constexpr int64_t kSummedRows = 1024;
-Kernel sumRows(ElementType element, bool factor);
+/// (m R×H[, factor R][, summary, first], out sum P×H)
+struct SumRowsSpec {
+  ElementType element;
+  bool factor = false, validRows = false;
+};
+constexpr int64_t kSummedRows = 512;
+Kernel sumRows(const SumRowsSpec &spec);
+/// On a GPU a program is one warp, whose lanes have columns of their own: nothing is exchanged.
+CompileOptions sumRowsOptions();
 
 /// 1 / |w_j| of a matrix's rows, and that times the class weight where there is one.
 ///

@@ -49,6 +49,7 @@ Status Launches::run() {
 }
 
 Status Launches::gradients(int64_t chunk) {
+  if (p_.sortsLabels()) TW_RETURN_IF_ERROR(sortLabels());
   if (p_.dWeight) TW_RETURN_IF_ERROR(prepareWeightGradient());
   for (int64_t slice = 0; slice < config_.slices(p_); ++slice) {
     TW_RETURN_IF_ERROR(selectSlice(slice));
@@ -122,13 +123,13 @@ void Launches::selectChunk(int64_t chunk) {
 }
 
 Status Launches::selectSlice(int64_t slice) {
-  s_ = {t_.weight, t_.classWeight, t_.dWeight,     t_.dBias, c_.compactLabel,
-        w_.slot,   w_.partial,     w_.partialBias, values_};
+  s_ = {t_.weight, t_.classWeight, t_.dWeight, t_.dBias,       c_.compactLabel,
+        w_.slot,   w_.labelSums,   w_.partial, w_.partialBias, values_};
   if (config_.slices(p_) == 1) return Status();
   const int64_t first = slice * config_.sliceClasses;
   const int64_t count = std::min(config_.sliceClasses, p_.classes - first);
-  for (TensorRef *tensor : {&s_.weight, &s_.classWeight, &s_.dWeight, &s_.dBias, &s_.slot, &s_.partial,
-                            &s_.partialBias, &s_.values.bias, &s_.values.classNorm})
+  for (TensorRef *tensor : {&s_.weight, &s_.classWeight, &s_.dWeight, &s_.dBias, &s_.slot, &s_.labelSums,
+                            &s_.partial, &s_.partialBias, &s_.values.bias, &s_.values.classNorm})
     if (tensor->data) *tensor = tensor->rows(first, count);
   c_.e = w_.e.rows(0, c_.xc.sizes[0]);
   c_.e.sizes[1] = count;
@@ -210,9 +211,15 @@ Status Launches::hiddenGradient(int64_t slice) {
   return launchPart(kernels_.dHidden, slice, slices, arguments, c_.partialX, t_.dHidden);
 }
 
-Status Launches::prepareWeightGradient() {
+Status Launches::sortLabels() {
   TW_RETURN_IF_ERROR(fill(device_, w_.slot, 0xFF, stream_)); // -1: the label does not occur
   TW_RETURN_IF_ERROR(launch(kernels_.rankLabels, {c_.compactLabel, c_.order, c_.run, w_.slot}));
+  if (!p_.dBias) return Status();
+  TW_RETURN_IF_ERROR(fill(device_, w_.labelSums, 0, stream_));
+  return launch(kernels_.labelSums, {c_.compactLabel, c_.oneHot, c_.order, c_.run, w_.labelSums});
+}
+
+Status Launches::prepareWeightGradient() {
   TW_RETURN_IF_ERROR(launch(kernels_.oneHotSum, {c_.xc, c_.oneHot, c_.order, c_.run, c_.u}));
   if (!p_.isUniformRankOne()) return Status();
   return sumUp(kernels_.sumRows, c_.xc, c_.uniform, c_.rowSum);
@@ -225,7 +232,10 @@ Status Launches::weightProduct(int64_t chunk) {
 }
 
 Status Launches::biasGradient(int64_t chunk) {
-  KernelArguments arguments = {c_.e, s_.label, c_.scale, c_.oneHot, w_.summary, first_};
+  TensorRef parts = w_.biasParts.rows(0, ceilDiv(c_.e.sizes[0], kSummedRows));
+  parts.sizes[1] = c_.e.sizes[1];
+  TW_RETURN_IF_ERROR(launch(kernels_.sumExponentials, {c_.e, c_.scale, w_.summary, first_, parts}));
+  KernelArguments arguments = {parts, s_.labelSums};
   if (p_.isUniformRankOne()) append(arguments, {c_.uniform, classFactor()});
   return launchPart(kernels_.dBias, chunk, config_.chunks(p_), arguments, s_.partialBias, s_.dBias);
 }

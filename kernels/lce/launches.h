@@ -34,6 +34,7 @@ private:
   Status combine();
   Status complete();
   Status hiddenGradient(int64_t slice);
+  Status sortLabels();
   Status prepareWeightGradient();
   Status weightProduct(int64_t chunk);
   Status biasGradient(int64_t chunk);
@@ -65,7 +66,7 @@ private:
   /// What of the parameters, and of what is made for each class, belongs to the slice at work.
   struct SliceTensors {
     TensorRef weight, classWeight, dWeight, dBias;
-    TensorRef label, slot, partial, partialBias;
+    TensorRef label, slot, labelSums, partial, partialBias;
     TermValues values;
   } s_;
 };

@@ -20,6 +20,9 @@ Kernel rowNorms(ElementType element, bool classWeight) {
   });
 }
 
+// A row is read twice; by itself it is still in the cache the second time.
+constexpr int64_t kNormalisedRows = 1;
+
 Kernel normalise(const NormaliseSpec &spec) {
   const std::string specialisation = std::string(elementName(spec.element)) +
                                      ",dw=" + elementName(spec.output) + (spec.inPlace ? ",in place" : "") +
@@ -29,7 +32,7 @@ Kernel normalise(const NormaliseSpec &spec) {
     const View g = spec.inPlace ? View() : k.input("g", ElementType::f32, 2);
     const View dw = k.output("dw", spec.output, 2);
 
-    const Range classes = k.blockRows(w.dim(0), kRowsPerProgram), hidden = k.whole(w.dim(1));
+    const Range classes = k.blockRows(w.dim(0), kNormalisedRows), hidden = k.whole(w.dim(1));
     const Tile wj = w.at(classes, hidden), gradient = (spec.inPlace ? dw : g).at(classes, hidden);
     const Tile along = sum(wj * gradient, Axis::columns) * norm[classes] * norm[classes];
     const Tile across = gradient - along * wj;

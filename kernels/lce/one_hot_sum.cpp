@@ -1,7 +1,30 @@
+#include <functional>
+
 #include "kernels/lce/kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
+namespace {
+
+/// Σ of a term of each row over the run of equal labels that begins at a sorted position; `use` gets it where
+/// there is one.
+void sumOverRun(KernelBuilder &k, const View &order, const View &run, const Range &position,
+                const std::function<Tile(const Range &row)> &ofRow,
+                const std::function<void(const Tile &)> &use) {
+  const Index begin = position.begin, length = k.toIndex(run[position]);
+  const auto term = [&](const Index &s) {
+    return ofRow(k.range(Axis::rows, k.toIndex(order[k.range(Axis::rows, s, 1)]), 1));
+  };
+  k.ifThen(length != 0, [&] {
+    const std::vector<Tile> total =
+        k.forRange(begin + 1, begin + length, 1, {term(begin)}, [&](Index s, const std::vector<Tile> &sum) {
+          return std::vector<Tile>{sum[0] + term(s)};
+        });
+    use(total[0]);
+  });
+}
+
+} // namespace
 
 Kernel oneHotSum(ElementType element, int64_t columns) {
   const std::string specialisation = std::string(elementName(element)) + "," + std::to_string(columns);
@@ -11,19 +34,26 @@ Kernel oneHotSum(ElementType element, int64_t columns) {
     const View u = k.output("u", ElementType::f32, 2);
 
     const auto [position, hidden] = k.block(order.dim(0), x.dim(1), 1, columns);
-    const Index begin = position.begin, length = k.toIndex(run[position]);
-    const auto term = [&, hidden = hidden](const Index &s) {
-      const Range row = k.range(Axis::rows, k.toIndex(order[k.range(Axis::rows, s, 1)]), 1);
-      return oneHot[row] * x.at(row, hidden);
-    };
+    sumOverRun(
+        k, order, run, position,
+        [&, hidden = hidden](const Range &row) { return oneHot[row] * x.at(row, hidden); },
+        [&, position = position, hidden = hidden](const Tile &total) {
+          k.store(u, position, hidden, total);
+        });
+  });
+}
 
-    k.ifThen(length != 0, [&, position = position, hidden = hidden] {
-      const std::vector<Tile> total =
-          k.forRange(begin + 1, begin + length, 1, {term(begin)}, [&](Index s, const std::vector<Tile> &sum) {
-            return std::vector<Tile>{sum[0] + term(s)};
-          });
-      k.store(u, position, hidden, total[0]);
-    });
+Kernel labelSums() {
+  return defineKernel("lce_label_sums", "", [](KernelBuilder &k) {
+    const View label = k.input("label", ElementType::i32, 1),
+               oneHot = k.input("one_hot", ElementType::f32, 1);
+    const View order = k.input("order", ElementType::i32, 1), run = k.input("run", ElementType::i32, 1);
+    const View sums = k.output("sums", ElementType::f32, 1);
+
+    const Range position = k.blockRows(order.dim(0), 1);
+    sumOverRun(
+        k, order, run, position, [&](const Range &row) { return oneHot[row]; },
+        [&](const Tile &total) { k.scatter(sums, label.gather(order[position]), total); });
   });
 }
 

@@ -391,10 +391,16 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
     w.sliceLabel = carver.vector(i32, c);
     if (problem.dHidden) w.partialX = carver.matrix(f32, c, h, h);
   }
-  if (problem.dWeight) {
+  if (problem.sortsLabels()) {
     w.order = carver.vector(i32, c);
     w.run = carver.vector(i32, c);
     w.slot = carver.vector(i32, v);
+  }
+  if (problem.dBias) {
+    w.labelSums = carver.vector(f32, v);
+    w.biasParts = carver.matrix(f32, ceilDiv(c, kSummedRows), w.e.sizes[1], wholeStride(w.e.sizes[1]));
+  }
+  if (problem.dWeight) {
     // Normalised gradients are made of whole rows, in fp32.
     const bool holds = problem.terms.margin ? *problem.dWeight == f32 && !problem.accumulate
                                             : *problem.dWeight == f32 || config.chunks(problem) == 1;

@@ -41,6 +41,8 @@ struct Problem {
   bool isUniformRankOne() const {
     return wantsGradients() && terms.labelSmoothing && completion() != Completion::again;
   }
+  /// What each label's rows have in common is added up once a label.
+  bool sortsLabels() const { return dWeight || dBias; }
   bool hasClassFactor() const { return terms.classWeight || terms.margin; }
   PerRowSum<bool> rowSums() const; ///< those that the terms and the outputs need
   /// What a product multiplies.
@@ -145,6 +147,7 @@ struct Workspace {
   TensorRef slot;                 ///< V
   TensorRef partial;              ///< V×H: dW so far, where the result cannot hold it
   TensorRef partialBias;          ///< V: the same of db
+  TensorRef labelSums, biasParts; ///< V, P×V
 
   // Of several slices only.
   TensorRef sliceLabel; ///< C
