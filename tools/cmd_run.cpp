@@ -110,6 +110,8 @@ Command runCommand() {
        "for loss.npy, lse.npy, dx.npy, dw.npy and db.npy or dlogits.npy (float32), and metrics.json"},
       {"--grad-output", "g.npy",
        "what the gradients are multiplied with: one number, or N with --reduction none"},
+      {"--grad-lse", "g.npy", "N gradients that arrive for the rows' lse, beside the loss's"},
+      {"--grad-entropy", "g.npy", "the same for their entropies"},
       {"--eval", "", "the logits alone, to logits.npy (float32): no labels, no loss", OptionSpec::Kind::flag},
       numberTypeSpec(": of the matrices as the loss sees them"),
       {"--reduction", "HOW", "mean (default), sum or none"},

@@ -73,7 +73,8 @@ Status openMatrices(const Arguments &arguments, RunInputs &inputs) {
 Status checkEval(const Arguments &arguments) {
   for (const char *option :
        {"--labels", "--logits", "--class-weight", "--label-smoothing", "--z-loss", "--objective", "--metrics",
-        "--grad-output", "--reduction", "--ignore-index", "--variant", "--workspace-limit", "--lmcl-margin"})
+        "--grad-output", "--grad-lse", "--grad-entropy", "--reduction", "--ignore-index", "--variant",
+        "--workspace-limit", "--lmcl-margin"})
     if (arguments.has(option))
       return userError(fmt::format("expected no {} with --eval, which computes logits and no loss", option));
   return {};
@@ -107,19 +108,29 @@ Status readGradOutput(const Arguments &arguments, RunInputs &inputs) {
   return file.readFloats(ElementType::f32, inputs.gradOutput.data());
 }
 
-/// A file of one number for each class.
-StatusOr<std::vector<float>> readClassVector(const Arguments &arguments, const std::string &option,
-                                             int64_t classes) {
+/// A file of one number for each class, or each row.
+StatusOr<std::vector<float>> readVector(const Arguments &arguments, const std::string &option, int64_t size,
+                                        const char *each) {
   const std::optional<std::string> path = arguments.text(option);
   if (!path) return std::vector<float>();
   TW_ASSIGN_OR_RETURN(const NpyFile file, NpyFile::open(*path));
   const NpyHeader &header = file.header();
-  if (header.shape != std::vector<int64_t>{classes})
-    return userError(fmt::format("{}: expected {} of one number for each class: shape ({},), found shape {}",
-                                 *path, option, classes, header.shapeText()));
-  std::vector<float> values(classes);
+  if (header.shape != std::vector<int64_t>{size})
+    return userError(fmt::format("{}: expected {} of one number for each {}: shape ({},), found shape {}",
+                                 *path, option, each, size, header.shapeText()));
+  std::vector<float> values(size);
   TW_RETURN_IF_ERROR(file.readFloats(ElementType::f32, values.data()));
   return values;
+}
+
+Status readRowGradients(const Arguments &arguments, RunInputs &inputs) {
+  for (const char *option : {"--grad-lse", "--grad-entropy"})
+    if (arguments.has(option) && inputs.variant == Variant::lossOnly)
+      return userError(
+          fmt::format("expected no {} with --variant loss_only, which computes no gradient", option));
+  TW_ASSIGN_OR_RETURN(inputs.gradLse, readVector(arguments, "--grad-lse", inputs.rows, "row"));
+  TW_ASSIGN_OR_RETURN(inputs.gradEntropy, readVector(arguments, "--grad-entropy", inputs.rows, "row"));
+  return {};
 }
 
 Status checkClassWeights(const std::string &path, const std::vector<float> &weights) {
@@ -138,8 +149,8 @@ Status readClassVectors(const Arguments &arguments, RunInputs &inputs) {
             fmt::format("expected no {} with --logits: it takes part in making them from --hidden", option));
   TW_RETURN_IF_ERROR(checkOptions(inputs, arguments.has("--class-weight")));
   if (inputs.lmcl) TW_RETURN_IF_ERROR(checkMargin(*inputs.lmcl, inputs, arguments.has("--bias")));
-  TW_ASSIGN_OR_RETURN(inputs.bias, readClassVector(arguments, "--bias", inputs.classes));
-  TW_ASSIGN_OR_RETURN(inputs.classWeight, readClassVector(arguments, "--class-weight", inputs.classes));
+  TW_ASSIGN_OR_RETURN(inputs.bias, readVector(arguments, "--bias", inputs.classes, "class"));
+  TW_ASSIGN_OR_RETURN(inputs.classWeight, readVector(arguments, "--class-weight", inputs.classes, "class"));
   return checkClassWeights(arguments.text("--class-weight").value_or(""), inputs.classWeight);
 }
 
@@ -167,6 +178,7 @@ StatusOr<RunInputs> readRunInputs(const Arguments &arguments) {
   if (inputs.eval) return StatusOr<RunInputs>(std::move(inputs));
   TW_RETURN_IF_ERROR(readLabels(arguments, inputs));
   TW_RETURN_IF_ERROR(readGradOutput(arguments, inputs));
+  TW_RETURN_IF_ERROR(readRowGradients(arguments, inputs));
   return StatusOr<RunInputs>(std::move(inputs));
 }
 

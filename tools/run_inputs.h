@@ -25,8 +25,9 @@ struct RunInputs : LossOptions {
   std::optional<NpyFile> logits;         ///< this
   int64_t rows = 0, hiddenSize = 0, classes = 0;
   std::vector<int64_t> labels;
-  std::vector<float> bias, classWeight; ///< empty, or one for each class
-  std::vector<float> gradOutput;        ///< empty, or 1 value, or one for each row with Reduction::none
+  std::vector<float> bias, classWeight;    ///< empty, or one for each class
+  std::vector<float> gradOutput;           ///< empty, or 1 value, or one for each row with Reduction::none
+  std::vector<float> gradLse, gradEntropy; ///< empty, or one for each row
 };
 
 /// Reads the options and all files but the matrices' data. Errors are the user's.

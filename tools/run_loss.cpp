@@ -23,7 +23,7 @@ StatusOr<OwnedTensor> uploadVector(Device &device, ElementType element, const st
 
 /// The tensors that both losses have.
 struct CommonTensors {
-  OwnedTensor label, gradOutput, classWeight;
+  OwnedTensor label, gradOutput, classWeight, gradLse, gradEntropy;
   OwnedTensor loss, lse, entropy, argmax, correct, monitored;
 };
 
@@ -34,6 +34,8 @@ StatusOr<CommonTensors> commonTensors(Device &device, const RunInputs &inputs) {
                       uploadBytes(device, ElementType::i64, {inputs.rows}, inputs.labels.data()));
   TW_ASSIGN_OR_RETURN(common.gradOutput, uploadVector(device, f32, inputs.gradOutput));
   TW_ASSIGN_OR_RETURN(common.classWeight, uploadVector(device, f32, inputs.classWeight));
+  TW_ASSIGN_OR_RETURN(common.gradLse, uploadVector(device, f32, inputs.gradLse));
+  TW_ASSIGN_OR_RETURN(common.gradEntropy, uploadVector(device, f32, inputs.gradEntropy));
   const int64_t losses = inputs.reduction == Reduction::none ? inputs.rows : 1;
   TW_ASSIGN_OR_RETURN(common.loss, allocateTensor(device, f32, {losses}));
   TW_ASSIGN_OR_RETURN(common.lse, allocateTensor(device, f32, {inputs.rows}));
@@ -80,6 +82,7 @@ StatusOr<RunResults> runLinear(Runtime &runtime, const RunInputs &inputs) {
   LinearCrossEntropyTensors t = {};
   t.hidden = hidden.ref, t.weight = weight.ref, t.bias = bias.ref, t.label = common.label.ref;
   t.gradOutput = common.gradOutput.ref, t.classWeight = common.classWeight.ref;
+  t.gradLse = common.gradLse.ref, t.gradEntropy = common.gradEntropy.ref;
   t.loss = common.loss.ref, t.lse = common.lse.ref, t.entropy = common.entropy.ref;
   t.argmax = common.argmax.ref, t.correct = common.correct.ref, t.monitored = common.monitored.ref;
   t.dHidden = dHidden.ref, t.dWeight = dWeight.ref, t.dBias = dBias.ref;
@@ -126,7 +129,8 @@ StatusOr<RunResults> runOverLogits(Runtime &runtime, const RunInputs &inputs) {
   }
   CrossEntropyTensors t = {logits.ref,      common.label.ref, common.gradOutput.ref,
                            common.loss.ref, common.lse.ref,   dLogits.ref};
-  t.classWeight = common.classWeight.ref, t.entropy = common.entropy.ref, t.argmax = common.argmax.ref;
+  t.classWeight = common.classWeight.ref, t.gradLse = common.gradLse.ref;
+  t.gradEntropy = common.gradEntropy.ref, t.entropy = common.entropy.ref, t.argmax = common.argmax.ref;
   t.correct = common.correct.ref, t.monitored = common.monitored.ref;
 
   RunResults run;

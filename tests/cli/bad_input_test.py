@@ -105,6 +105,9 @@ class Files(BadInput):
         self.write("g.npy", cli.npy_bytes([1], [1]))
         self.refuse_run("expected shape (4,) with --reduction none", *GOOD, "--grad-output", "g.npy", "--reduction", "none")
         self.refuse_run("computes no gradient", *GOOD, "--grad-output", "g.npy", "--variant", "loss_only")
+        for option in ("--grad-lse", "--grad-entropy"):
+            self.refuse_run(f"expected {option} of one number for each row: shape (4,)", *GOOD, option, "g.npy")
+            self.refuse_run("computes no gradient", *GOOD, option, "g.npy", "--variant", "loss_only")
 
 
 class Labels(BadInput):

@@ -111,6 +111,26 @@ class RunTest(cli.CliTest):
         self.assert_close(self.result("loss.npy")[1], expected["over_losses"], 1e-5)
         self.assert_close(self.result("dlogits.npy")[1], expected["dlogits"], 2e-5)
 
+    def test_gradients_that_arrive_for_lse_and_entropy(self):
+        factors = [0.5, -1, 2, 9, 0, 1.5, 4]
+        self.write("none.npy", cli.npy_bytes([0] * ROWS, [ROWS], "<f4"))
+        self.write("g.npy", cli.npy_bytes(factors, [ROWS], "<f4"))
+        def gradients(row, factor, label):
+            z = self.logits[row * CLASSES:(row + 1) * CLASSES]
+            lse = math.log(sum(math.exp(v) for v in z))
+            p = [math.exp(v - lse) for v in z]
+            entropy = lse - sum(a * b for a, b in zip(p, z))
+            live = factor if label >= 0 else 0
+            return [live * a for a in p], [-live * a * (v - lse + entropy) for a, v in zip(p, z)]
+        rows = [gradients(i, factors[i], label) for i, label in enumerate(self.labels)]
+        for which, option in enumerate(("--grad-lse", "--grad-entropy")):
+            with self.subTest(option):
+                self.over_logits("--reduction", "none", "--grad-output", "none.npy", option, "g.npy")
+                expected = cli.flat([row[which] for row in rows])
+                self.assert_close(self.result("dlogits.npy")[1], expected, 2e-5)
+                self.linear("--reduction", "none", "--grad-output", "none.npy", option, "g.npy")
+                self.assertTrue(any(self.result("dw.npy")[1]))
+
     def test_a_scalar_file_is_an_upstream_gradient(self):
         self.write("g.npy", cli.npy_bytes([3], [], "<i4"))
         expected = self.reference(factors=[3 / 5] * ROWS)
