@@ -27,6 +27,11 @@ namespace tilewright::nvptx {
 
 constexpr const char *kTriple = "nvptx64-nvidia-cuda";
 
+/// Hopper's is of the version that has st.async; drivers take it since CUDA 12.1.
+static const char *isaOf(const Target &target) {
+  return llvm::StringRef(target.arch).starts_with("sm_90") ? "+ptx81" : "";
+}
+
 static StatusOr<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Target &target, int optLevel) {
   static const bool initialised = [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -41,7 +46,7 @@ static StatusOr<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Ta
   if (!found) return compileError(std::string("LLVM has no code generator for ") + kTriple + ": " + error);
   auto level = llvm::CodeGenOpt::getLevel(optLevel).value_or(llvm::CodeGenOptLevel::Default);
   std::unique_ptr<llvm::TargetMachine> machine(found->createTargetMachine(
-      kTriple, target.arch, target.features, llvm::TargetOptions(), std::nullopt, std::nullopt, level));
+      kTriple, target.arch, isaOf(target), llvm::TargetOptions(), std::nullopt, std::nullopt, level));
   if (!machine) return compileError("LLVM cannot generate code for '" + target.arch + "'");
   return machine;
 }
@@ -108,7 +113,7 @@ StatusOr<std::string> emitPtx(mlir::ModuleOp module, const Target &target, int o
   code->setTargetTriple(kTriple);
   declareKernels(module, *code);
   makeInlinePtxConvergent(*code);
-  optimise(*code, *machine, optLevel);
+  if (optLevel > 0) optimiseForGpu(*code, *machine);
 
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);

@@ -179,12 +179,24 @@ void Emitter::storeShared(Num address, int64_t offset, ValueRange words, Value l
   store(*this, kShared, address, offset, words, live);
 }
 
+static Value addressIn(Emitter &e, Num cta, Num address) {
+  return e.ptx(e.b.getI32Type(), "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", {address.value, cta.value},
+               false)[0];
+}
+
 void Emitter::storeClusterIf(Value live, Num cta, Num address, Value word) {
-  Num there = num(ptx(b.getI32Type(), "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r",
-                      {address.value, cta.value}, false)[0]);
   const Word w = wordOf(word.getType());
   ptx({}, std::string("@$2 st.shared::cluster.") + w.suffix + " [$1], $0;",
-      std::string(w.constraint) + ",r,b", {word, there.value, live}, true);
+      std::string(w.constraint) + ",r,b", {word, addressIn(*this, cta, address), live}, true);
+}
+
+void Emitter::tellIf(Value live, Num cta, Num address, Value word, Num barrier) {
+  const Word w = wordOf(word.getType());
+  ptx({},
+      std::string("@$3 st.async.shared::cluster.mbarrier::complete_tx::bytes.") + w.suffix +
+          " [$1], $0, [$2];",
+      std::string(w.constraint) + ",r,r,b",
+      {word, addressIn(*this, cta, address), addressIn(*this, cta, barrier), live}, true);
 }
 
 void Emitter::storeSharedIf(Value live, Num address, Value word) {

@@ -86,6 +86,9 @@ public:
 
   /// At the same address in the shared memory of the CTA of the cluster with this number.
   void storeClusterIf(Value live, Num cta, Num address, Value word);
+  /// The same without waiting; the barrier (mbarrier.h) at the same address as `barrier` counts its bytes
+  /// there.
+  void tellIf(Value live, Num cta, Num address, Value word, Num barrier);
 
   /// All threads of the team have come here, and see what each wrote before.
   void barrier();

@@ -2,8 +2,8 @@
 
 #include "compiler/nvptx/deferred_sums.h"
 #include "compiler/nvptx/exchange.h"
-#include "compiler/nvptx/mbarrier.h"
 #include "compiler/nvptx/memory_access.h"
+#include "compiler/nvptx/partners.h"
 #include "compiler/nvptx/product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -52,6 +52,8 @@ bool isReplaced(Operation *load) {
   return feedsStore(feedsStore, load);
 }
 
+FunctionLowering::~FunctionLowering() = default;
+
 FunctionLowering::FunctionLowering(func::FuncOp kernel, const LoweringOptions &options, Emitter &emitter)
     : kernel(kernel), options_(options), layouts_(kernel, options), e(emitter) {
   kernel.walk([&](Operation *op) {
@@ -59,6 +61,7 @@ FunctionLowering::FunctionLowering(func::FuncOp kernel, const LoweringOptions &o
     hasProducts |= isa<tile::ContractOp, tile::DotOp>(op);
   });
   placeOnChip();
+  findCopies();
 }
 
 void FunctionLowering::placeOnChip() {
@@ -68,6 +71,8 @@ void FunctionLowering::placeOnChip() {
     int64_t bytes = op.getSize() * bytesOf(op.getResult().getType().getElement());
     onChipBytes += llvm::alignTo(bytes, kAlignment);
   });
+  partners = std::make_unique<Partners>(*this, kernel);
+  onChipBytes = partners->place(onChipBytes);
 }
 
 func::FuncOp declareLowered(func::FuncOp kernel, OpBuilder &builder, ArrayRef<Type> furtherParameters) {
@@ -157,6 +162,8 @@ Num FunctionLowering::position(const AxisMap &map, int64_t reg) {
   return threadPosition(map) + map.offsets[reg];
 }
 
+Num FunctionLowering::onChipAddress(int64_t offset) { return e.num(sharedBase) + offset; }
+
 Num FunctionLowering::sharedMemory(int64_t bytes) {
   barrier();
   sharedBytes = std::max(sharedBytes, bytes);
@@ -171,8 +178,13 @@ void FunctionLowering::barrier() {
 // ---- control ----
 
 LogicalResult FunctionLowering::lowerOps(Block::iterator begin, Block::iterator end) {
+  if (begin != end && begin == begin->getBlock()->begin()) partners->enter(begin->getBlock());
   for (Operation &op : llvm::make_range(begin, end)) {
     if (isElementwise(&op) || once.contains(&op)) continue;
+    if (copies.contains(&op)) {
+      if (isLoad(&op)) lowerCopy(&op);
+      continue;
+    }
     if (auto product = dyn_cast<tile::ContractOp>(op); product && role) {
       flush();
       return role->lowerFrom(product);
@@ -211,7 +223,7 @@ LogicalResult FunctionLowering::lowerScalar(Operation &op) {
   } else if (auto interior = dyn_cast<tile::InteriorOp>(op)) {
     scalars.map(interior.getResult(), e.toIndex(interiorColumns(*this, interior)));
   } else if (auto memory = dyn_cast<tile::OnChipOp>(op)) {
-    Num address = e.num(sharedBase) + onChip.lookup(memory);
+    Num address = onChipAddress(onChip.lookup(memory));
     Type element = memory.getResult().getType().getElement();
     views.try_emplace(
         memory.getResult(),
@@ -337,6 +349,7 @@ LogicalResult FunctionLowering::lowerProgram(ArrayRef<Num> ids, WarpRole &warpRo
 }
 
 LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {
+  if (loops.empty()) awaitCopies(loop);
   for (Operation &op : *loop->getBlock()) // loads that were put off would be repeated in each iteration
     if (isLoad(&op) && op.isBeforeInBlock(loop)) evaluateAll(op.getResult(0));
   DeferredSums deferred(*this, loop);
@@ -413,24 +426,15 @@ void FunctionLowering::lowerExtract(tile::ExtractOp op) {
   scalars.map(op.getResult(), element);
 }
 
-/// Each of the first threads tells one partner. The first barrier makes sure that all CTAs have started, and
-/// that nobody reads the places any more.
 void FunctionLowering::lowerExchange(tile::ExchangeOp op) {
   flush();
   SmallVector<Value> values;
-  for (Value value : op.getValues())
+  SmallVector<Num> places;
+  for (auto [value, place] : llvm::zip(op.getValues(), op.getPlaces())) {
     values.push_back(evaluate(value, 0, 0));
-  clusterBarrier(e);
-  auto partners = kernel->getAttrOfType<IntegerAttr>(tile::kPartnersAttr).getInt();
-  Value tells = e.thread() < partners;
-  Num told = minimum(e.thread(), e.i32(partners - 1));
-  Num number = e.num(e.b.create<NVVM::BlockIdYOp>(e.b.getI32Type()));
-  for (auto [value, place] : llvm::zip(values, op.getPlaces())) {
-    Num address =
-        e.num(sharedBase) + onChip.lookup(place.getDefiningOp()) + number * bytesOf(value.getType());
-    e.storeClusterIf(tells, told, address, value);
+    places.push_back(onChipAddress(onChip.lookup(place.getDefiningOp())));
   }
-  clusterBarrier(e);
+  partners->exchange(op, values, places);
   accesses.clear();
 }
 
@@ -514,6 +518,7 @@ void FunctionLowering::lowerLoad(Operation *op) {
   bool needsReduction =
       llvm::any_of(op->getOperands(), [&](Value v) { return isTile(v) && dependsOnPending(v); });
   if (isWritten || needsReduction) flush();
+  if (loops.empty()) awaitCopies(op);
   if (hasProducts && !isWritten) return;
   if (isWritten || isa<tile::LoadElementsOp>(op)) orderAccess(op);
   loadRows(op, 0, layouts_.of(op->getResult(0)).rows->registers());

@@ -68,6 +68,7 @@ mlir::func::FuncOp declareLowered(mlir::func::FuncOp kernel, mlir::OpBuilder &bu
 class FunctionLowering {
 public:
   FunctionLowering(mlir::func::FuncOp kernel, const LoweringOptions &options, Emitter &emitter);
+  ~FunctionLowering();
   /// One CTA runs one program.
   mlir::LogicalResult run();
 
@@ -103,6 +104,7 @@ public:
   /// This thread's position along an axis.
   Num position(const layout::AxisMap &map, int64_t reg);
   Num threadPosition(const layout::AxisMap &map); ///< without the register's offset
+  Num onChipAddress(int64_t offset);              ///< i32, in what stays on chip
   /// The element that this thread holds in a register.
   Value evaluate(Value tile, int64_t row, int64_t column);
   SmallVector<Value> evaluateAll(Value tile);
@@ -126,6 +128,9 @@ private:
   void placeOnChip();
   void lowerExchange(tile::ExchangeOp op);
   void lowerLoad(mlir::Operation *op);
+  void findCopies();
+  void lowerCopy(mlir::Operation *load);
+  void awaitCopies(mlir::Operation *op);
 
   Value evaluateNew(Value tile, int64_t row, int64_t column);
   Value cloneOnElements(mlir::Operation *op, int64_t row, int64_t column);
@@ -177,13 +182,16 @@ private:
   SmallVector<mlir::Operation *> accesses; ///< of written memory, since the last barrier
   SmallVector<class DeferredSums *> loops; ///< that are being lowered
   llvm::SmallPtrSet<void *, 4> writtenRoots;
+  llvm::SmallPtrSet<mlir::Operation *, 4> copies; ///< loads, and the stores on chip of what they load
+  llvm::SmallPtrSet<void *, 4> copied;            ///< places on chip that they store to
   bool hasProducts = false;
   mlir::DenseMap<const layout::AxisMap *, Value> threadPositions;
   Value sharedBase;
   Value teamEntry; ///< behind it stands what only depends on the thread
   int64_t sharedBytes = 0;
   mlir::DenseMap<mlir::Operation *, int64_t> onChip; ///< byte offsets of on_chip ops' vectors
-  int64_t onChipBytes = 0;                           ///< of shared memory, ahead of what is for exchange
+  std::unique_ptr<class Partners> partners;
+  int64_t onChipBytes = 0; ///< of shared memory, ahead of what is for exchange
 };
 
 } // namespace tilewright::nvptx

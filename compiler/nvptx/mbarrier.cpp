@@ -34,6 +34,10 @@ void arriveAt(Emitter &e, Num address, Num cta) {
         "r,r,~{memory}", {address.value, cta.value}, true);
 }
 
+void clusterArrive(Emitter &e) { e.ptx({}, "barrier.cluster.arrive.relaxed;", "~{memory}", {}, true); }
+
+void clusterWait(Emitter &e) { e.ptx({}, "barrier.cluster.wait;", "~{memory}", {}, true); }
+
 void clusterBarrier(Emitter &e) {
   e.ptx({}, "barrier.cluster.arrive;\n\tbarrier.cluster.wait;", "~{memory}", {}, true);
 }

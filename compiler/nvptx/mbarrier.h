@@ -17,6 +17,10 @@ void arrive(Emitter &e, Num address);
 void arriveAt(Emitter &e, Num address, Num cta);
 void waitForPhase(Emitter &e, Num address, Num parity);
 
+/// All threads of the cluster's CTAs have come to the first before any leaves the second. What they wrote is
+/// not seen; barriers that were initialised, and fenced, are.
+void clusterArrive(Emitter &e);
+void clusterWait(Emitter &e);
 /// All threads of the cluster's CTAs have come here, and see what each wrote before.
 void clusterBarrier(Emitter &e);
 

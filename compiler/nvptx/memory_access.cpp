@@ -295,4 +295,23 @@ SmallVector<Value> MemoryAccess::addTo(ValueRange old, ValueRange values) {
   return sums;
 }
 
+bool canCopy(const Layouts &layouts, Value tile) {
+  TileLayout layout = layouts.of(tile);
+  int64_t bytes = bytesOf(tile::elementOf(tile.getType()));
+  int64_t vector = std::gcd(std::gcd(layout.columns->run, layout.columns->extent), kVectorBytes / bytes);
+  return vector * bytes == kVectorBytes && !layout.columns->isPadded() && !layout.rows->isPadded() &&
+         layout.threadMask() == layouts.threads() - 1;
+}
+
+void MemoryAccess::copyTo(MemoryAccess store) {
+  for (int64_t r = 0; r < layout.rows->registers(); ++r) {
+    Row from = rowAt(r), to = store.rowAt(r);
+    for (int64_t c = 0; c < layout.columns->registers(); c += granule) {
+      Num offset = e.i64(layout.columns->offsets[c] * bytesOf(element));
+      e.ptx({}, "cp.async.cg.shared.global [$0], [$1], 16;", "r,l",
+            {e.narrow(to.address + offset).value, (from.address + offset).value}, true);
+    }
+  }
+}
+
 } // namespace tilewright::nvptx

@@ -10,6 +10,9 @@ Num interiorColumns(FunctionLowering &lowering, tile::InteriorOp op);
 /// Two numbers of 16 bits as one of 32.
 Value packPair(Emitter &e, Type element, Value low, Value high);
 
+/// Whether a tile is held by each thread in vectors of 16 bytes, all of them its own.
+bool canCopy(const Layouts &layouts, Value tile);
+
 /// How one thread reaches its elements of the block that a load or store touches.
 class MemoryAccess : public StoreTarget {
 public:
@@ -23,6 +26,9 @@ public:
   /// What is outside is dropped, and of replicas only one writes.
   void store(int64_t row, int64_t column, llvm::ArrayRef<SmallVector<Value>> values) override;
   Piece piece() const override { return {1, layout.columns->registers()}; }
+
+  /// Copies what a load of vectors reads to where the store of it writes, without waiting; see canCopy.
+  void copyTo(MemoryAccess store);
 
 private:
   struct Row {

@@ -1,5 +1,7 @@
 #include "compiler/passes/sweep_loop.h"
 
+#include <functional>
+
 #include "compiler/passes/memory_access.h"
 #include "compiler/passes/sweep_schedule.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -275,9 +277,8 @@ public:
   }
 
   void emit(SweepBlocks blocks) {
-    Value zero = b.index(0);
     if (!blocks.interior || !hasInterior())
-      emitLoop(zero, width, blocks.rest, false, [](TileBuilder &, Value column) { return column; });
+      emitLoop(firstColumn(blocks.rest), width, blocks.rest * partners, {blocks.rest, false}, asItIs);
     else
       emitPeeled(blocks);
     if (partners > 1 && !carried.empty()) combineWithPartners();
@@ -298,65 +299,124 @@ private:
   }
 
   void emitPeeled(SweepBlocks blocks) {
-    Value zero = b.index(0), step = b.index(blocks.interior);
-    Value inside = b.create<arith::SelectOp>(rowsInside(), width, zero);
-    Value end = b.create<tile::InteriorOp>(inside, blocks.interior, accessedViews());
-    auto toColumn = [](TileBuilder &, Value column) { return column; };
-    position = comparedPosition(ops);
-    if (!position) {
-      emitInterior(end, end, blocks.interior, toColumn);
-      emitLoop(end, width, blocks.rest, false, toColumn);
-      return;
+    block = blocks.interior, stride = block * partners;
+    Value inside = b.create<arith::SelectOp>(rowsInside(), width, b.index(0));
+    end = b.create<tile::InteriorOp>(inside, block, accessedViews());
+    first = firstColumn(block);
+    bool isThere = static_cast<bool>(kept.end);
+    bool keeps = isThere || keepHere();
+    Value keptEnd = b.index(0);
+    if (keeps && isThere) {
+      Value isSame = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, end, kept.end);
+      keptEnd = b.create<arith::SelectOp>(isSame, kept.kept, keptEnd);
+    } else if (keeps) {
+      keptEnd = kept.kept;
+      emitCopies(keptEnd);
     }
+    leaveOut(comparedPosition(ops));
+    Value others = keeps ? ahead(keptEnd) : keptEnd;
+    emitLoop(add(others, first), ahead(end), stride, {block, true}, interiorColumn());
+    emitRest(blocks.rest);
+    if (keeps) emitLoop(first, others, stride, {block, true, &kept.places}, interiorColumn());
+  }
+
+  using ToColumn = std::function<Value(TileBuilder &, Value)>;
+
+  /// This partner's first block.
+  Value firstColumn(int64_t block) {
+    if (partners == 1) return b.index(0);
+    return b.create<arith::MulIOp>(b.create<tile::PartnerOp>(b.getIndexType()), b.index(block));
+  }
+
+  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
+
+  /// The interior's loops leave out the block with the position that all rows compare theirs with, if it is
+  /// one of this partner's.
+  void leaveOut(Value compared) {
+    position = compared;
+    if (!position) return;
     Value at = b.create<tile::ExtractOp>(position);
-    Value isInside = b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, at, end);
-    Value skipped = b.create<arith::SubIOp>(at, b.create<arith::RemUIOp>(at, step));
-    skipped = b.create<arith::SelectOp>(isInside, skipped, end);
-    Value skippedColumns = b.create<arith::SelectOp>(isInside, step, zero);
-    Value begin = b.create<arith::SubIOp>(end, skippedColumns);
-    emitInterior(end, begin, blocks.interior, [&](TileBuilder &b, Value column) -> Value {
-      Value isBehind = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, column, skipped);
-      return b.create<arith::AddIOp>(column, b.create<arith::SelectOp>(isBehind, step, b.index(0)));
-    });
-    emitLoop(begin, width, blocks.rest, false, [&](TileBuilder &b, Value column) -> Value {
-      Value isLeft = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, column, end);
-      Value inSkipped = b.create<arith::AddIOp>(b.create<arith::SubIOp>(column, begin), skipped);
-      return b.create<arith::SelectOp>(isLeft, column, inSkipped);
-    });
-  }
-
-  /// The interior, which ends at column `end` and has `columns` to go over, in two loops if some are kept.
-  void emitInterior(Value end, Value columns, int64_t block,
-                    llvm::function_ref<Value(TileBuilder &, Value)> toColumn) {
-    Value keptColumns = b.index(0);
-    bool isLoaded = static_cast<bool>(kept.end);
-    if (isLoaded ? samePosition() : keepHere(end, columns)) {
-      if (isLoaded) {
-        Value isSame = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, end, kept.end);
-        keptColumns = b.create<arith::SelectOp>(isSame, kept.kept, keptColumns);
-      } else {
-        keptColumns = kept.kept;
-      }
-      emitLoop(b.index(0), keptColumns, block, true, toColumn, KeptBlock{isLoaded, {}, &kept.places});
+    isSkipped = b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, at, end);
+    Value begin = b.create<arith::SubIOp>(at, b.create<arith::RemUIOp>(at, b.index(block)));
+    if (partners > 1) {
+      Value among = b.create<arith::RemUIOp>(begin, b.index(stride));
+      Value isMine = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, among, first);
+      isSkipped = b.create<arith::AndIOp>(isSkipped, isMine);
     }
-    emitLoop(keptColumns, columns, block, true, toColumn);
+    skipped = b.create<arith::SelectOp>(isSkipped, begin, end);
   }
 
-  bool samePosition() {
-    return kept.position == position || (kept.position && position && sameValue(kept.position, position));
+  /// Where a loop ends that goes over the blocks before `column` and leaves one out.
+  Value ahead(Value column) {
+    if (!position) return column;
+    Value isBefore = b.create<arith::CmpIOp>(arith::CmpIPredicate::slt, skipped, column);
+    Value leftOut = b.create<arith::SelectOp>(isBefore, b.index(stride), b.index(0));
+    return b.create<arith::SubIOp>(column, leftOut);
   }
+
+  ToColumn interiorColumn() {
+    return [this](TileBuilder &b, Value at) -> Value {
+      if (!position) return at;
+      Value isBehind = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, at, skipped);
+      return b.create<arith::AddIOp>(at, b.create<arith::SelectOp>(isBehind, b.index(stride), b.index(0)));
+    };
+  }
+
+  /// The block that was left out, in smaller ones, and what is behind the interior, of which each partner
+  /// takes every so many-th block; the last one begins, as those before may have one block of the interior
+  /// more. One loop does both: it begins as many steps ahead of the latter as the former has blocks.
+  void emitRest(int64_t rest) {
+    Value begin = end;
+    if (partners > 1) {
+      Value last = b.index((partners - 1) * rest);
+      begin = add(begin, b.create<arith::SubIOp>(last, firstColumn(rest)));
+    }
+    if (!position) return emitLoop(begin, width, rest * partners, {rest, false}, asItIs);
+    Value ahead = b.create<arith::SelectOp>(isSkipped, b.index(stride), b.index(0));
+    emitLoop(b.create<arith::SubIOp>(begin, ahead), width, rest * partners, {rest, false},
+             [this, begin](TileBuilder &b, Value at) -> Value {
+               Value isBehind = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, at, begin);
+               Value distance = b.create<arith::SubIOp>(begin, at);
+               Value left = partners == 1 ? distance : b.create<arith::DivSIOp>(distance, b.index(partners));
+               Value blockEnd = b.create<arith::AddIOp>(skipped, b.index(block));
+               Value inSkipped = b.create<arith::SubIOp>(blockEnd, left);
+               return b.create<arith::SelectOp>(isBehind, at, inSkipped);
+             });
+  }
+
+  static Value asItIs(TileBuilder &, Value column) { return column; }
 
   /// Whether this sweep, the first that could, keeps something.
-  bool keepHere(Value end, Value columns) {
+  bool keepHere() {
     for (Operation *load : kept.loads) {
       if (!llvm::is_contained(ops, load)) continue;
       Type view = tile::ViewType::get(b.getContext(), 1, tile::elementOf(load->getResult(0).getType()));
       kept.places[load] = b.create<tile::OnChipOp>(view, kept.columns);
     }
     if (kept.places.empty()) return false;
-    kept.end = end, kept.position = position;
-    kept.kept = b.create<arith::MinSIOp>(columns, b.index(kept.columns * partners));
+    kept.end = end;
+    kept.kept = b.create<arith::MinSIOp>(end, b.index(kept.columns * partners));
     return true;
+  }
+
+  /// Where a block of this partner's that begins at `column` has its place on chip.
+  Value placeOf(TileBuilder &b, Value column) {
+    if (partners == 1) return column;
+    return b.create<arith::DivUIOp>(b.create<arith::SubIOp>(column, first), b.index(partners));
+  }
+
+  /// What is kept, for this partner: copied ahead of everything else.
+  void emitCopies(Value keptEnd) {
+    auto makeBody = [&](OpBuilder &builder, Location loc, Value column, ValueRange) {
+      TileBuilder inner(loc, builder);
+      SweepBody body(inner, width, block, column, /*isInterior=*/true, false);
+      body.setKept({false, placeOf(inner, column), &kept.places});
+      for (Operation *op : ops)
+        if (kept.places.contains(op)) body.clone(op, {});
+      inner.create<scf::YieldOp>();
+    };
+    auto loop = b.create<scf::ForOp>(first, keptEnd, b.index(stride), ValueRange(), makeBody);
+    loop->setAttr(tile::kSweepAttr, b.getUnitAttr());
   }
 
   /// What each partner has of a row's reductions to the row's own:
@@ -429,24 +489,19 @@ private:
     return accessed.takeVector();
   }
 
+  struct LoopBlock {
+    int64_t columns;
+    bool isInterior;
+    const llvm::DenseMap<Operation *, Value> *kept = nullptr; ///< places of what is on chip
+  };
+
   /// for i in [begin, end): the block that begins at `toColumn(i)`
-  void emitLoop(Value begin, Value end, int64_t block, bool isInterior,
-                llvm::function_ref<Value(TileBuilder &, Value)> toColumn, KeptBlock keptBlock = {}) {
-    Value first;
-    if (partners > 1) {
-      first = b.create<arith::MulIOp>(b.create<tile::PartnerOp>(b.getIndexType()), b.index(block));
-      begin = b.create<arith::AddIOp>(begin, first);
-    }
+  void emitLoop(Value begin, Value end, int64_t step, LoopBlock shape, ToColumn toColumn) {
     auto makeBody = [&](OpBuilder &builder, Location loc, Value at, ValueRange values) {
       TileBuilder inner(loc, builder);
-      SweepBody body(inner, width, block, toColumn(inner, at), isInterior, isInterior && position);
-      if (keptBlock.places) {
-        keptBlock.column = at;
-        if (partners > 1) // every so many-th block is this one's
-          keptBlock.column =
-              inner.create<arith::DivUIOp>(inner.create<arith::SubIOp>(at, first), inner.index(partners));
-        body.setKept(keptBlock);
-      }
+      Value column = toColumn(inner, at);
+      SweepBody body(inner, width, shape.columns, column, shape.isInterior, shape.isInterior && position);
+      if (shape.kept) body.setKept({true, placeOf(inner, column), shape.kept});
       SmallVector<Value> next;
       for (Operation *op : ops) {
         inner.setLoc(op->getLoc());
@@ -457,16 +512,21 @@ private:
       }
       inner.create<scf::YieldOp>(next);
     };
-    auto loop = b.create<scf::ForOp>(begin, end, b.index(block * partners), carried, makeBody);
+    auto loop = b.create<scf::ForOp>(begin, end, b.index(step), carried, makeBody);
     loop->setAttr(tile::kSweepAttr, b.getUnitAttr());
     carried.assign(loop.getResults().begin(), loop.getResults().end());
   }
 
   TileBuilder &b;
   ArrayRef<Operation *> ops;
-  Value width, position;
+  Value width;
   int64_t partners;
   KeptRows &kept;
+  int64_t block = 0,
+          stride = 0;       ///< columns of the interior's blocks, and from one of a partner's to the next
+  Value end, first;         ///< of the interior, and in it of this partner's blocks
+  Value position;           ///< that the interior leaves out, with the block that begins at `skipped`
+  Value isSkipped, skipped; ///< else that is `end`
   SmallVector<Value> carried, reduced;
   llvm::DenseMap<Operation *, Value> views;
 };

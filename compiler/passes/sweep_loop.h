@@ -20,8 +20,7 @@ struct KeptRows {
   // Once a sweep has kept something:
   llvm::DenseMap<mlir::Operation *, mlir::Value> places; ///< on chip
   mlir::Value end;                                       ///< of the interior
-  mlir::Value kept;     ///< columns of the interior, in the order of the loop, that are there
-  mlir::Value position; ///< that the interior leaves out
+  mlir::Value kept; ///< the columns before this one are there, each partner's on its own chip
 };
 
 /// Emits, where `b` stands, one sweep: loops over static blocks that compute the long operations `ops`. They

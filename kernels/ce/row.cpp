@@ -46,10 +46,11 @@ struct Row {
   Tile above, e;                 ///< z - a and its exponential
   RowFacts facts;
 
-  Row(KernelBuilder &k, const RowSpec &spec, const Parameters &p, const LogitTerms &terms, const Range &one)
-      : classes(k.whole(p.logits.dim(1))), place{one, classes, p.label[one], {}} {
+  Row(KernelBuilder &k, const RowSpec &spec, const Parameters &p, const LogitTerms &terms, const Range &one,
+      const Tile &number, const Tile &label)
+      : classes(k.whole(p.logits.dim(1))), place{one, classes, label, {}} {
     facts.k = &k;
-    facts.number = p.row[one], facts.label = place.label;
+    facts.number = number, facts.label = label;
     z = terms.logit(p.logits.gather(facts.number, classes), place);
     isOther = classes.positions() != facts.label;
     if (p.classWeights.valid()) classWeights = p.classWeights[classes];
@@ -113,8 +114,9 @@ Kernel row(const RowSpec &spec) {
     const Parameters p(k, spec, logitTerms, rowTerms);
 
     const Range one = k.blockRows(p.row.dim(0), 1);
-    k.ifThen(k.toCondition(p.row[one] >= 0), [&] {
-      Row row(k, spec, p, logitTerms, one);
+    const Tile number = p.row[one], label = p.label[one]; // both at once: neither waits for the other
+    k.ifThen(k.toCondition(number >= 0), [&] {
+      Row row(k, spec, p, logitTerms, one, number, label);
       const RowTotals totals = rowTerms.totals(row.facts);
       k.scatter(p.rowLoss, row.facts.number, totals.loss);
       k.scatter(p.lse, row.facts.number, row.facts.lse);

@@ -9,7 +9,10 @@ constexpr int64_t kWarpBytes = 32 * 16;    ///< that a warp moves by one access 
 constexpr int64_t kShortRow = 4 << 10;     ///< bytes
 constexpr int64_t kPart = 32 << 10;        ///< bytes of a row in one CTA, so that six share a multiprocessor
 constexpr int64_t kLargestPart = 72 << 10; ///< bytes: fewer than three CTAs a multiprocessor gain nothing
-constexpr int kMostPartners = 8;           ///< CTAs of a cluster that every device with clusters can run
+constexpr int64_t kWarpPart =
+    8 << 10; ///< bytes of a row for one warp: with less, warps wait longer than they work
+constexpr int kMostWarps = 8;
+constexpr int kMostPartners = 8; ///< CTAs of a cluster that every device with clusters can run
 
 bool hasClusters(const Target &target) {
   return target.arch.rfind("sm_", 0) == 0 && std::atoi(target.arch.c_str() + 3) >= 90;
@@ -37,8 +40,10 @@ RowSchedule scheduleRow(const RowSpec &spec, int64_t classes, const Target &targ
   if (part > kLargestPart) return result;
 
   Schedule schedule;
-  schedule.warps = part > kPart ? 8 : 4;
-  schedule.rowUnroll = part > kPart / 4 ? 2 : 1;
+  schedule.warps = 1;
+  while (schedule.warps < kMostWarps && part > kWarpPart * schedule.warps)
+    schedule.warps *= 2;
+  schedule.rowUnroll = part > kWarpPart ? 2 : 1;
   schedule.rowBlock = schedule.warps * kWarpBytes / elementBytes(spec.element);
   schedule.rowPartners = partners;
   const int64_t blockBytes = schedule.warps * kWarpBytes * schedule.rowUnroll;

@@ -187,7 +187,7 @@ StatusOr<std::unique_ptr<LoadedKernel>> CudaKernel::load(const std::shared_ptr<c
   TW_RETURN_IF_ERROR(checkArtifact(artifact));
   if (!artifact.tensorMaps.empty() && !context->driver().cuTensorMapEncodeTiled)
     return kernelError(artifact, userError("expected a driver that knows TMA, found an older one; install "
-                                           "NVIDIA's driver 525 (CUDA 12.0) or later"));
+                                           "NVIDIA's driver 530 (CUDA 12.1) or later"));
   TW_ASSIGN_OR_RETURN(const std::string binary, binaryOf(context, artifact));
   CurrentContext current(*context);
   TW_RETURN_IF_ERROR(current.status());

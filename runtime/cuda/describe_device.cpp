@@ -63,10 +63,10 @@ StatusOr<Target> targetFor(int major, int minor, int version) {
   if (major < 8)
     return userError("expected an NVIDIA GPU of compute capability 8.0 or later, found " +
                      std::to_string(major) + "." + std::to_string(minor) + "; use the device cpu");
-  // Its PTX is of a version that drivers take since CUDA 12.0.
-  if (major == 9 && minor == 0 && version >= 12000) return Target{TargetKind::nvptx, "sm_90a", ""};
+  // Hopper's PTX is of a version that drivers take since CUDA 12.1.
+  if (major == 9 && minor == 0 && version >= 12010) return Target{TargetKind::nvptx, "sm_90a", ""};
+  if (major >= 9) return Target{TargetKind::nvptx, version >= 12010 ? "sm_90" : "sm_80", ""};
   // They differ in how much shared memory a program can have.
-  if (major >= 9) return Target{TargetKind::nvptx, "sm_90", ""};
   const char *eights[] = {"sm_80", "sm_80", "sm_80", "sm_80", "sm_80",
                           "sm_80", "sm_86", "sm_87", "sm_87", "sm_89"};
   return Target{TargetKind::nvptx, eights[std::clamp(minor, 0, 9)], ""};

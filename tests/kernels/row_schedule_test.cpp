@@ -60,7 +60,7 @@ TEST(RowSchedule, AssemblesWithoutSpills) {
       ASSERT_TRUE(artifact.ok()) << artifact.status().message();
       EXPECT_EQ(artifact->clusterCtas, schedule.options.schedule.rowPartners);
       EXPECT_GE(artifact->sharedBytes, schedule.options.schedule.rowBytes);
-      EXPECT_EQ(artifact->assembly.find("st.shared::cluster") != std::string::npos,
+      EXPECT_EQ(artifact->assembly.find("st.async.shared::cluster") != std::string::npos,
                 artifact->clusterCtas > 1);
       if (assembler.empty()) continue;
       EXPECT_EQ(test::faultsOfAssembled(assembler, artifact->assembly, "sm_90"), "");

@@ -35,7 +35,8 @@ func.func @one_hot(%v: !tile.view<?x?xf32>, %r: index, %y: tensor<1x1xi32>, %n: 
   // CHECK: %[[OVER:.*]] = arith.remui %[[AT]], %[[STEP:.*]] : index
   // CHECK: %[[BEGIN:.*]] = arith.subi %[[AT]], %[[OVER]] : index
   // CHECK: %[[SKIPPED:.*]] = arith.select %[[IN]], %[[BEGIN]], %[[K]] : index
-  // CHECK: %[[COUNT:.*]] = arith.select %[[IN]], %[[STEP]], %{{.*}} : index
+  // CHECK: %[[LEFT_OUT:.*]] = arith.cmpi slt, %[[SKIPPED]], %[[K]] : index
+  // CHECK: %[[COUNT:.*]] = arith.select %[[LEFT_OUT]], %[[STEP]], %{{.*}} : index
   // CHECK: %[[END:.*]] = arith.subi %[[K]], %[[COUNT]] : index
   // CHECK: scf.for %[[C:.*]] = %{{.*}} to %[[END]] step %[[STEP]] {
   // CHECK-NEXT: %[[BEHIND:.*]] = arith.cmpi sge, %[[C]], %[[SKIPPED]] : index
@@ -43,7 +44,9 @@ func.func @one_hot(%v: !tile.view<?x?xf32>, %r: index, %y: tensor<1x1xi32>, %n: 
   // CHECK-NEXT: %[[COLUMN:.*]] = arith.addi %[[C]], %[[SHIFT]] : index
   // CHECK-NEXT: %[[X:.*]] = tile.load %{{.*}}[%{{.*}}, %[[COLUMN]]] {interior} : !tile.view<?x?xf32> -> tensor<1x512xf32>
   // CHECK-NEXT: tile.store %[[X]], %{{.*}}[%{{.*}}, %[[COLUMN]]] {interior}
-  // CHECK: scf.for %[[C:.*]] = %[[END]] to %{{.*}} step
+  // CHECK: %[[AHEAD:.*]] = arith.select %[[IN]], %[[STEP]], %{{.*}} : index
+  // CHECK: %[[BEGIN:.*]] = arith.subi %[[K]], %[[AHEAD]] : index
+  // CHECK: scf.for %[[C:.*]] = %[[BEGIN]] to %{{.*}} step
   // CHECK: %[[IS_LEFT:.*]] = arith.cmpi sge, %[[C]], %[[K]] : index
   // CHECK: %[[COLUMN:.*]] = arith.select %[[IS_LEFT]], %[[C]], %{{.*}} : index
   // CHECK: arith.cmpi ne

@@ -118,11 +118,11 @@ TEST(CudaHandles, AreDestroyedOnceAndKeepTheirContext) {
 }
 
 TEST(CudaTarget, IsTheNewestThatTheGpuAndItsDriverTake) {
-  const int cuda11 = 11080, cuda12 = 12000;
+  const int cuda11 = 11080, cuda12 = 12010;
   EXPECT_EQ(targetFor(8, 0, cuda12)->str(), "nvptx sm_80");
   EXPECT_EQ(targetFor(8, 6, cuda12)->str(), "nvptx sm_86");
   EXPECT_EQ(targetFor(8, 9, cuda12)->str(), "nvptx sm_89");
-  EXPECT_EQ(targetFor(9, 0, cuda11)->str(), "nvptx sm_90");
+  EXPECT_EQ(targetFor(9, 0, cuda11)->str(), "nvptx sm_80");
   EXPECT_EQ(targetFor(9, 0, cuda12)->str(), "nvptx sm_90a");
   EXPECT_EQ(targetFor(9, 1, cuda12)->str(), "nvptx sm_90"); // sm_90a's code runs on 9.0 alone
   EXPECT_EQ(targetFor(12, 0, 13000)->str(), "nvptx sm_90");
@@ -132,11 +132,11 @@ TEST(CudaTarget, IsTheNewestThatTheGpuAndItsDriverTake) {
 }
 
 TEST(CudaTarget, AnEarlierOneMayBeAskedFor) {
-  const Target hopper = *targetFor(9, 0, 12000), ada = *targetFor(8, 9, 12000);
+  const Target hopper = *targetFor(9, 0, 12010), ada = *targetFor(8, 9, 12010);
   for (const char *name : {"sm_80", "sm_89", "sm_90", "sm_90a"})
     EXPECT_EQ(olderTarget(name, hopper)->arch, name);
   EXPECT_EQ(olderTarget("sm_80", ada)->arch, "sm_80");
-  EXPECT_FALSE(olderTarget("sm_90a", *targetFor(9, 1, 12000)).ok());
+  EXPECT_FALSE(olderTarget("sm_90a", *targetFor(9, 1, 12010)).ok());
   for (const char *name : {"sm_90", "sm_90a", "cpu", "sm_75"}) {
     Status refused = olderTarget(name, ada).status();
     EXPECT_EQ(refused.kind(), StatusKind::user) << name;

@@ -191,7 +191,7 @@ TEST_F(CudaTensorMapTest, ADriverWithoutTmaIsTooOld) {
   Driver old = fake.table();
   old.cuTensorMapEncodeTiled = nullptr;
   auto second = *CudaDevice::open(old, 0, [](const std::string &) { return std::optional<int>(); });
-  EXPECT_THAT(second->load(productArtifact()).status().message(), HasSubstr("CUDA 12.0"));
+  EXPECT_THAT(second->load(productArtifact()).status().message(), HasSubstr("CUDA 12.1"));
 }
 
 TEST_F(CudaTensorMapTest, AnyThreadMayLaunch) {
