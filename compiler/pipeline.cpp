@@ -86,11 +86,7 @@ void addNvptxPasses(OpPassManager &passes, const Target &target, const CompileOp
   passes.addPass(createCSEPass());
   passes.addPass(nvptx::createExpandMathNvptx());
   passes.addPass(createConvertSCFToCFPass());
-  passes.addPass(createConvertMathToLLVMPass());
-  passes.addPass(createArithToLLVMConversionPass());
-  passes.addPass(createConvertControlFlowToLLVMPass());
-  passes.addPass(createConvertFuncToLLVMPass());
-  passes.addPass(createReconcileUnrealizedCastsPass());
+  passes.addPass(nvptx::createLowerToLlvm());
 }
 
 } // namespace tilewright
