@@ -25,12 +25,14 @@ Kernel completeInPlace(const CompleteSpec &spec) {
     LogitPlace place{rows, classes, label[rows], {}};
     if (spec.terms.margin) place.rowNorm = rowNorm[rows];
 
-    k.ifThen(k.toCondition(max(label[rows], Axis::rows) >= 0), [&, rows = rows, classes = classes] {
-      const Tile stored = e.at(rows, classes), above = log(stored);
-      const Tile gradient = stored * (factor[rows] + moment[rows] * above);
-      const Tile rate = terms.classRate(above + anchor[rows], place);
-      k.store(e, rows, classes, select(stored > 0, times(gradient, rate), 0));
-    });
+    // Valid rows come first.
+    k.ifThen(k.toCondition(label[k.range(Axis::rows, rows.begin, 1)] >= 0),
+             [&, rows = rows, classes = classes] {
+               const Tile stored = e.at(rows, classes), above = log(stored);
+               const Tile gradient = stored * (factor[rows] + moment[rows] * above);
+               const Tile rate = terms.classRate(above + anchor[rows], place);
+               k.store(e, rows, classes, select(stored > 0, times(gradient, rate), 0));
+             });
   });
 }
 

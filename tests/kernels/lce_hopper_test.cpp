@@ -107,9 +107,10 @@ TEST_P(HopperFeature, Assembles) {
   run(data, call);
   const std::string assembler = test::findPtxAssembler();
   if (assembler.empty()) GTEST_SKIP() << "no ptxas on PATH or below CUDA_HOME";
+  const bool maySpill = GetParam().name == "lmcl"; // a dozen registers, once a tile
   for (const auto &[name, artifact] : kernels) {
     if (!isProduct(name)) continue;
-    EXPECT_EQ(test::faultsOfAssembled(assembler, artifact.assembly, "sm_90a", /*maySpill=*/true), "") << name;
+    EXPECT_EQ(test::faultsOfAssembled(assembler, artifact.assembly, "sm_90a", maySpill), "") << name;
   }
 }
 
@@ -117,7 +118,7 @@ TEST_P(HopperFeature, Assembles) {
 std::vector<test::LossFeature> heavyFeatures() {
   std::vector<test::LossFeature> heavy;
   for (const test::LossFeature &feature : test::lossFeatures())
-    for (const char *name : {"lmcl", "softcap", "observed", "accumulate"})
+    for (const char *name : {"label_smoothing", "lmcl", "softcap", "observed", "accumulate"})
       if (feature.name == name) heavy.push_back(feature);
   return heavy;
 }
