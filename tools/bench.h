@@ -27,7 +27,7 @@ StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemSha
 StatusOr<nlohmann::ordered_json> benchOverLogits(Runtime &runtime, const ProblemShape &shape,
                                                  ElementType element);
 
-/// From DSL to object for each kernel; then a first call with nothing cached, and one with all kernels on
+/// From DSL to object or PTX for each kernel; then a first call with nothing cached, and one with all kernels on
 /// disk. A GPU's code is for the named target (empty: all that it has).
 StatusOr<nlohmann::ordered_json> benchCompile(const ProblemShape &shape, ElementType element,
                                               const std::string &target);

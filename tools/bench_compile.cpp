@@ -35,22 +35,35 @@ private:
   std::string path_;
 };
 
-StatusOr<nlohmann::ordered_json> compileEach(const Target &target, ElementType element) {
+/// What the compiler makes of a kernel: an object, or PTX.
+const std::string &codeOf(const Artifact &artifact) {
+  return artifact.binary.empty() ? artifact.assembly : artifact.binary;
+}
+
+/// Every kernel; where warps may have roles, those that then have them a second time.
+StatusOr<nlohmann::ordered_json> compileEach(const Device &device, ElementType element) {
   nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
-  for (const CatalogEntry &entry : kernelCatalog()) {
-    std::vector<double> times;
-    std::size_t bytes = 0;
-    for (int i = 0; i < kRepetitions; ++i) {
-      TW_ASSIGN_OR_RETURN(const double milliseconds, wallMilliseconds([&]() -> Status {
-                            TW_ASSIGN_OR_RETURN(const Artifact artifact,
-                                                compile(entry.make(element), target, {}));
-                            bytes = artifact.binary.size();
-                            return {};
-                          }));
-      times.push_back(milliseconds);
+  for (const CatalogEntry &entry : kernelCatalog())
+    for (bool aligned : {false, true}) {
+      if (aligned && !device.info().warpgroups) continue;
+      CompileOptions options;
+      options.alignedMatrices = aligned;
+      std::vector<double> times;
+      Artifact artifact;
+      for (int i = 0; i < kRepetitions; ++i) {
+        TW_ASSIGN_OR_RETURN(const double milliseconds, wallMilliseconds([&]() -> Status {
+                              TW_ASSIGN_OR_RETURN(artifact,
+                                                  compile(entry.make(element), device.target(), options));
+                              return {};
+                            }));
+        times.push_back(milliseconds);
+        if (aligned && !artifact.persistent) break;
+      }
+      if (aligned && !artifact.persistent) continue;
+      kernels.push_back({{"kernel", entry.name + (aligned ? ", aligned" : "")},
+                         {"compile_ms", medianOf(times)},
+                         {"object_bytes", codeOf(artifact).size()}});
     }
-    kernels.push_back({{"kernel", entry.name}, {"compile_ms", medianOf(times)}, {"object_bytes", bytes}});
-  }
   return kernels;
 }
 
@@ -73,8 +86,8 @@ StatusOr<nlohmann::ordered_json> firstCall(const LinearProblem &problem, const E
 }
 
 void print(const nlohmann::ordered_json &result) {
-  fmt::print("DSL to object, {}, median of {}\n", result["dtype"].get<std::string>(), kRepetitions);
-  Table kernels({"kernel", "ms", "object"});
+  fmt::print("DSL to object or PTX, {}, median of {}\n", result["dtype"].get<std::string>(), kRepetitions);
+  Table kernels({"kernel", "ms", "code"});
   std::vector<double> times;
   for (const auto &kernel : result["kernels"]) {
     times.push_back(kernel["compile_ms"]);
@@ -101,7 +114,7 @@ StatusOr<nlohmann::ordered_json> benchCompile(const ProblemShape &shape, Element
                                               const std::string &target) {
   nlohmann::ordered_json result = {{"dtype", elementName(element)}};
   TW_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, openDevice("", target));
-  TW_ASSIGN_OR_RETURN(result["kernels"], compileEach(device->target(), element));
+  TW_ASSIGN_OR_RETURN(result["kernels"], compileEach(*device, element));
   TW_ASSIGN_OR_RETURN(const std::unique_ptr<ScratchFolder> folder, ScratchFolder::make());
   TW_ASSIGN_OR_RETURN(Environment environment, readEnvironment());
   environment.cacheDir = folder->path() + "/cache";
