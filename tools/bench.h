@@ -14,9 +14,11 @@ namespace tilewright {
 /// Each measures, prints a table, and returns the same figures as JSON.
 
 /// Linear + cross entropy forward and backward in a limited workspace (0: not limited), in turn with its
-/// three products through a library. Checks a sample of the result against float64 first.
+/// three products through a library, on random data or on data as of a trained model. Checks a sample of the
+/// result against float64 first.
 StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape,
-                                             const NumberType &type, Floor floor, int64_t workspaceLimit);
+                                             const NumberType &type, Floor floor, int64_t workspaceLimit,
+                                             bool peaked);
 
 /// Linear + cross entropy with each of its options, in turn with the plain loss.
 StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemShape &shape,

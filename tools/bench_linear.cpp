@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "tools/accuracy.h"
@@ -26,21 +28,20 @@ nlohmann::ordered_json row(const std::string &name, double milliseconds, double 
 }
 
 void print(const nlohmann::ordered_json &result) {
-  fmt::print("linear + cross entropy, forward and backward: N {}, H {}, V {}, {}\n",
+  fmt::print("linear + cross entropy, forward and backward: N {}, H {}, V {}, {}, {} data\n",
              result["rows"].get<int64_t>(), result["hidden"].get<int64_t>(), result["classes"].get<int64_t>(),
-             result["dtype"].get<std::string>());
+             result["dtype"].get<std::string>(), result["data"].get<std::string>());
   Table table({"", "ms", "GFLOP/s", "ratio"});
-  const double floor = result["times"].back()["ms"];
+  const double floor = result.value("floor_ms", result["times"][0]["ms"].get<double>());
   for (const auto &time : result["times"])
     table.add({time["name"], fmt::format("{:.1f}", time["ms"].get<double>()),
                fmt::format("{:.1f}", time["gflops"].get<double>()),
                fmt::format("{:.3f}", time["ms"].get<double>() / floor)});
   fmt::print(
-      "{}  {} ({}), workspace {}, peak over inputs and gradients {}\n  medians of {} rounds in turn; errors "
-      "against float64: {}\n",
+      "{}  {} ({}), workspace {}, peak over inputs and gradients {}\n  {}; errors against float64: {}\n",
       table.str(), result["variant"].get<std::string>(), result["configuration"].get<std::string>(),
       bytesText(result["workspace_bytes"].get<double>()), bytesText(result["peak_bytes"].get<double>()),
-      result["rounds"].get<int>(), result["errors_text"].get<std::string>());
+      result["method"].get<std::string>(), result["errors_text"].get<std::string>());
 }
 
 } // namespace
@@ -59,10 +60,12 @@ Status checkFits(double bytes, const Device &device) {
 }
 
 StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape,
-                                             const NumberType &type, Floor floor, int64_t workspaceLimit) {
+                                             const NumberType &type, Floor floor, int64_t workspaceLimit,
+                                             bool peaked) {
   Device &device = runtime.device();
   TW_RETURN_IF_ERROR(checkFits(bytesNeeded(shape, type.element, floor), device));
-  const LinearProblem problem = randomProblem(shape, type.element, 1);
+  const LinearProblem problem =
+      peaked ? peakedProblem(shape, type.element, 1) : randomProblem(shape, type.element, 1);
   TW_ASSIGN_OR_RETURN(const LinearProblemTensors tensors, uploadProblem(device, problem));
   LinearCrossEntropyOptions options;
   options.tf32 = type.tf32;
@@ -80,12 +83,14 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
   TW_ASSIGN_OR_RETURN(const int64_t peak, device.peakBytes(nullptr, run));
 
   std::vector<Contestant> contestants = {{"tilewright", [&] { return device.time(nullptr, run); }}};
-  std::unique_ptr<ThreeProducts> products;
+  std::vector<std::unique_ptr<ThreeProducts>> products;
   if (floor != Floor::none) {
     TW_ASSIGN_OR_RETURN(products, ThreeProducts::make(floor, type.tf32, device, problem, tensors));
-    contestants.push_back({products->description(), [&] { return products->milliseconds(); }});
+    for (const auto &way : products)
+      contestants.push_back({way->description(), [&way] { return way->milliseconds(); }});
   }
-  TW_ASSIGN_OR_RETURN(const ContestResult times, contest(contestants, kSeconds));
+  TW_ASSIGN_OR_RETURN(const ContestResult times,
+                      contest(contestants, ContestMethod::of(device, kSeconds, contestants.size())));
 
   const double flops = 6.0 * static_cast<double>(shape.rows) * static_cast<double>(shape.hidden) *
                        static_cast<double>(shape.classes);
@@ -96,17 +101,22 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
       {"hidden", shape.hidden},
       {"classes", shape.classes},
       {"dtype", type.name()},
+      {"data", peaked ? "peaked" : "random"},
       {"variant", variantName(report.variant)},
       {"configuration", report.configuration},
       {"workspace_bytes", report.workspaceBytes},
       {"peak_bytes", peak},
-      {"rounds", times.rounds},
+      {"method", times.method()},
       {"errors_text", errors.str()},
       {"errors", {{"loss", errors.loss}, {"dx", errors.dHidden}, {"dw", errors.dWeight}}},
   };
   for (std::size_t i = 0; i < contestants.size(); ++i)
     result["times"].push_back(row(contestants[i].name, times.median[i], flops));
-  if (products) result["ratio"] = times.median[0] / times.median[1];
+  if (!products.empty()) {
+    const double fastest = *std::min_element(times.median.begin() + 1, times.median.end());
+    result["floor_ms"] = fastest;
+    result["ratio"] = times.median[0] / fastest;
+  }
   print(result);
   result.erase("errors_text");
   return result;

@@ -10,7 +10,7 @@
 namespace tilewright {
 namespace {
 
-constexpr double kSeconds = 16; // of measuring one shape
+constexpr double kSeconds = 40; // of measuring one shape
 
 /// What options need beside the plain loss's tensors.
 struct OptionTensors {
@@ -92,7 +92,7 @@ void print(const nlohmann::ordered_json &result) {
     table.add({row["name"], fmt::format("{:.1f}", row["ms"].get<double>()),
                fmt::format("{:.3f}", row["ratio"].get<double>()),
                bytesText(row["workspace_bytes"].get<double>())});
-  fmt::print("{}  medians of {} rounds in turn\n", table.str(), result["rounds"].get<int>());
+  fmt::print("{}  {}\n", table.str(), result["method"].get<std::string>());
 }
 
 } // namespace
@@ -120,12 +120,13 @@ StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemSha
                              });
                            }});
   }
-  TW_ASSIGN_OR_RETURN(const ContestResult times, contest(contestants, kSeconds));
+  TW_ASSIGN_OR_RETURN(const ContestResult times,
+                      contest(contestants, ContestMethod::of(device, kSeconds, contestants.size())));
 
   nlohmann::ordered_json result = {
       {"loss", "linear_cross_entropy"}, {"device", device.info().name}, {"rows", shape.rows},
       {"hidden", shape.hidden},         {"classes", shape.classes},     {"dtype", type.name()},
-      {"rounds", times.rounds},
+      {"method", times.method()},
   };
   for (std::size_t i = 0; i < all.size(); ++i)
     result["options"].push_back({{"name", all[i].name},

@@ -22,6 +22,7 @@ Status bench(const Arguments &arguments) {
   }
   const bool compiling = arguments.has("--compile");
   TW_ASSIGN_OR_RETURN(const int64_t workspaceLimit, arguments.bytes("--workspace-limit", 0));
+  TW_ASSIGN_OR_RETURN(const std::string data, arguments.choice("--data", {"random", "peaked"}, {}));
   std::vector<ProblemShape> shapes;
   for (const std::string &text : arguments.list("--shape")) {
     TW_ASSIGN_OR_RETURN(const ProblemShape shape, parseShape(text));
@@ -33,8 +34,9 @@ Status bench(const Arguments &arguments) {
     return userError("expected one of --against, --each-option and --compile, found more");
   if (type.tf32 && (compiling || against == "copy"))
     return userError("expected --dtype tf32 with the loss's products, found none to be measured; use f32");
-  if (workspaceLimit > 0 && (compiling || options || against == "copy"))
-    return userError("expected --workspace-limit with one loss's products, found others to be measured");
+  if ((workspaceLimit > 0 || arguments.has("--data")) && (compiling || options || against == "copy"))
+    return userError(
+        "expected --workspace-limit and --data with one loss's products, found others to be measured");
 
   const std::string target = arguments.text("--target").value_or("");
   const std::optional<std::string> file = arguments.text("--json");
@@ -47,11 +49,11 @@ Status bench(const Arguments &arguments) {
   for (const ProblemShape &shape : shapes) {
     fmt::print("\n");
     TW_ASSIGN_OR_RETURN(nlohmann::ordered_json result,
-                        compiling ? benchCompile(shape, type.element, target)
-                        : options ? benchOptions(*runtime, shape, type)
-                        : against == "copy"
-                            ? benchOverLogits(*runtime, shape, type.element)
-                            : benchLinear(*runtime, shape, type, floorNamed(against), workspaceLimit));
+                        compiling           ? benchCompile(shape, type.element, target)
+                        : options           ? benchOptions(*runtime, shape, type)
+                        : against == "copy" ? benchOverLogits(*runtime, shape, type.element)
+                                            : benchLinear(*runtime, shape, type, floorNamed(against),
+                                                          workspaceLimit, data == "peaked"));
     results.push_back(std::move(result));
   }
   if (file) return writeFile(*file, results.dump(2) + "\n");
@@ -64,8 +66,8 @@ Command benchCommand() {
   Command command;
   command.name = "bench";
   command.summary = "times beside a floor measured in the same run";
-  command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--against blas|cublas|copy] [--workspace-limit "
-                  "BYTES] [--target NAME] [--json FILE]\n"
+  command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--against blas|cublas|copy] [--data "
+                  "random|peaked] [--workspace-limit BYTES] [--target NAME] [--json FILE]\n"
                   "--shape N,H,V --each-option [--dtype TYPE] [--json FILE]\n"
                   "--compile [--shape N,H,V] [--dtype TYPE] [--json FILE]";
   command.options = {
@@ -81,6 +83,9 @@ Command benchCommand() {
       {"--compile", "", "compile times of each kernel, first call cold and with kernels on disk",
        OptionSpec::Kind::flag},
       {"--target", "NAME", "what a GPU's code is for: sm_80, sm_90, …; default: all that the GPU has"},
+      {"--data", "KIND",
+       "random (default), or peaked: labels are likely, and 86 % of a row's probabilities lie below 2^-30 of "
+       "theirs, as in a trained model"},
       {"--json", "FILE", "the figures for programs"},
   };
   command.run = bench;

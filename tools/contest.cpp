@@ -4,13 +4,30 @@
 #include <chrono>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "compiler/base/elapsed.h"
 
 namespace tilewright {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr auto kRest = std::chrono::milliseconds(60);
-constexpr int kFewestRounds = 3, kMostRounds = 15;
+constexpr int kFewestRounds = 3, kMostRounds = 15, kLongRounds = 2;
+constexpr double kLongestTurn = 1.7; // seconds
+
+/// Appends the times that count.
+Status takeTurn(const Contestant &contestant, double turnSeconds, std::vector<double> &times) {
+  std::vector<double> turn;
+  const Clock::time_point start = Clock::now();
+  do {
+    TW_ASSIGN_OR_RETURN(const double milliseconds, contestant.milliseconds());
+    turn.push_back(milliseconds);
+  } while (millisecondsSince(start) < 1000 * turnSeconds);
+  times.insert(times.end(), turn.begin() + turn.size() / 2, turn.end());
+  return {};
+}
 
 } // namespace
 
@@ -21,29 +38,39 @@ double medianOf(std::vector<double> values) {
 }
 
 StatusOr<double> wallMilliseconds(const std::function<Status()> &work) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   TW_RETURN_IF_ERROR(work());
   return millisecondsSince(start);
 }
 
-StatusOr<ContestResult> contest(const std::vector<Contestant> &contestants, double seconds) {
-  std::vector<std::vector<double>> times(contestants.size());
+ContestMethod ContestMethod::of(const Device &device, double seconds, std::size_t contestants) {
+  if (device.target().kind != TargetKind::nvptx) return {seconds, 0};
+  return {seconds, std::min(kLongestTurn, seconds / (kLongRounds * static_cast<double>(contestants)))};
+}
+
+std::string ContestResult::method() const {
+  if (turnSeconds == 0) return fmt::format("medians of {} rounds in turn", rounds);
+  return fmt::format("medians of the second halves of {} rounds, in which each worked alone for {:.1f} s",
+                     rounds, turnSeconds);
+}
+
+StatusOr<ContestResult> contest(const std::vector<Contestant> &contestants, const ContestMethod &method) {
   double roundMilliseconds = 0;
-  int rounds = kFewestRounds;
-  for (int round = -1; round < rounds; ++round) {
+  for (const Contestant &contestant : contestants) {
+    std::this_thread::sleep_for(kRest);
+    TW_ASSIGN_OR_RETURN(const double milliseconds, contestant.milliseconds());
+    roundMilliseconds += milliseconds;
+  }
+  ContestResult result{{}, kLongRounds, method.turnSeconds};
+  if (method.turnSeconds == 0)
+    result.rounds = static_cast<int>(
+        std::clamp<double>(1000 * method.seconds / roundMilliseconds, kFewestRounds, kMostRounds));
+  std::vector<std::vector<double>> times(contestants.size());
+  for (int round = 0; round < result.rounds; ++round)
     for (std::size_t i = 0; i < contestants.size(); ++i) {
       std::this_thread::sleep_for(kRest);
-      TW_ASSIGN_OR_RETURN(const double milliseconds, contestants[i].milliseconds());
-      if (round >= 0)
-        times[i].push_back(milliseconds);
-      else
-        roundMilliseconds += milliseconds;
+      TW_RETURN_IF_ERROR(takeTurn(contestants[i], method.turnSeconds, times[i]));
     }
-    if (round < 0)
-      rounds = static_cast<int>(
-          std::clamp<double>(1000 * seconds / roundMilliseconds, kFewestRounds, kMostRounds));
-  }
-  ContestResult result{rounds, {}};
   for (const std::vector<double> &of : times)
     result.median.push_back(medianOf(of));
   return result;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/base/status.h"
+#include "runtime/device.h"
 
 namespace tilewright {
 
@@ -14,16 +15,30 @@ struct Contestant {
   std::function<StatusOr<double>()> milliseconds; ///< does the work once
 };
 
-struct ContestResult {
-  int rounds = 0;
-  std::vector<double> median; ///< milliseconds, in the order of the contestants
+/// How long a contest takes, and in what turns.
+struct ContestMethod {
+  double seconds = 0; ///< in all, about
+  /// Of a turn, back to back; what runs in the first half of a turn does not count. 0: a turn is one run.
+  double turnSeconds = 0;
+
+  /// What suits the device: a CPU's turns are single runs. A GPU needs about a second under load until its
+  /// clock has settled where the power limit allows, so each works alone for up to 1.7 s, twice.
+  static ContestMethod of(const Device &device, double seconds, std::size_t contestants);
 };
 
-/// Times everyone in turn, round after round, so that a machine that slows down slows all of them, for about
-/// `seconds` (3 rounds at least, 15 at most). One unmeasured round comes first. Before each turn threads of
-/// the one before are given time to fall asleep: libraries let theirs spin for a while, which costs whoever
-/// comes next.
-StatusOr<ContestResult> contest(const std::vector<Contestant> &contestants, double seconds);
+struct ContestResult {
+  std::vector<double> median; ///< milliseconds, in the order of the contestants
+  int rounds = 0;
+  double turnSeconds = 0;
+
+  std::string method() const; ///< in words
+};
+
+/// Times everyone in turn, round after round, so that a machine that slows down slows all of them (turns of
+/// single runs: 3 rounds at least, 15 at most; longer ones: 2). One unmeasured run of each comes first.
+/// Before each turn threads of the one before are given time to fall asleep: libraries let theirs spin for a
+/// while, which costs whoever comes next.
+StatusOr<ContestResult> contest(const std::vector<Contestant> &contestants, const ContestMethod &method);
 
 double medianOf(std::vector<double> values);
 

@@ -55,13 +55,13 @@ StatusOr<Cublas> Cublas::load(bool tf32) {
 }
 
 Status Cublas::product(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, const TensorRef &a,
-                       const TensorRef &b, const TensorRef &c) const {
+                       const TensorRef &b, const TensorRef &c, bool accumulate) const {
   // cuBLAS counts columns first: it is given Cᵀ = op(B)ᵀ · op(A)ᵀ.
-  const float one = 1, zero = 0;
+  const float one = 1, beta = accumulate ? 1 : 0;
   const int code =
       gemm_(handle_.get(), transposeB, transposeA, static_cast<int>(n), static_cast<int>(m),
             static_cast<int>(k), &one, b.data, dataType(b.element), static_cast<int>(b.rowStride), a.data,
-            dataType(a.element), static_cast<int>(a.rowStride), &zero, c.data, dataType(c.element),
+            dataType(a.element), static_cast<int>(a.rowStride), &beta, c.data, dataType(c.element),
             static_cast<int>(c.rowStride), compute_, kDefaultAlgorithm);
   if (code) return runtimeError(fmt::format("--against cublas: cublasGemmEx failed with status {}", code));
   return {};

@@ -18,10 +18,10 @@ public:
   /// `tf32`: products of f32 may round their operands.
   static StatusOr<Cublas> load(bool tf32 = false);
 
-  /// Enqueues C (m×n) = op(A) · op(B) on the null stream, summed in fp32; all row after row in device memory.
-  /// A is m×k, or k×m when transposed, B alike.
+  /// Enqueues C (m×n) = op(A) · op(B), plus C if asked, on the null stream, summed in fp32; all row after row
+  /// in device memory. A is m×k, or k×m when transposed, B alike.
   Status product(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, const TensorRef &a,
-                 const TensorRef &b, const TensorRef &c) const;
+                 const TensorRef &b, const TensorRef &c, bool accumulate = false) const;
 
   const std::string &description() const { return description_; }
 

@@ -1,6 +1,9 @@
 #include "tools/products.h"
 
+#include <algorithm>
 #include <limits>
+
+#include <fmt/format.h>
 
 #include "tools/blas.h"
 #include "tools/contest.h"
@@ -8,6 +11,8 @@
 
 namespace tilewright {
 namespace {
+
+constexpr int64_t kChunk = 4096; // rows that stay in the second-level cache longer than the whole
 
 class BlasProducts final : public ThreeProducts {
 public:
@@ -34,36 +39,58 @@ private:
   std::vector<float> logits_, dHidden_, dWeight_;
 };
 
-/// In calls of whole N; of the problem's own type, with its gradients' memory as output.
+/// Of the problem's own type, with its gradients' memory as output.
 class CublasProducts final : public ThreeProducts {
 public:
-  CublasProducts(Cublas cublas, Device &device, const LinearProblemTensors &tensors, OwnedTensor logits)
-      : cublas_(std::move(cublas)), device_(device), tensors_(tensors), logits_(std::move(logits)) {}
+  /// In calls of `chunk` rows each, for which `logits` has room.
+  CublasProducts(std::shared_ptr<const Cublas> cublas, Device &device, const LinearProblemTensors &tensors,
+                 std::shared_ptr<const OwnedTensor> logits, int64_t chunk)
+      : cublas_(std::move(cublas)), device_(device), tensors_(tensors), logits_(std::move(logits)),
+        chunk_(chunk) {}
 
   StatusOr<double> milliseconds() override {
+    const int64_t rows = tensors_.hidden.ref.sizes[0];
     return device_.time(nullptr, [&]() -> Status {
-      const TensorRef &x = tensors_.hidden.ref, &w = tensors_.weight.ref, &z = logits_.ref;
-      const int64_t rows = x.sizes[0], hidden = x.sizes[1], classes = w.sizes[0];
-      TW_RETURN_IF_ERROR(cublas_.product(false, true, rows, classes, hidden, x, w, z));
-      TW_RETURN_IF_ERROR(cublas_.product(false, false, rows, hidden, classes, z, w, tensors_.dHidden.ref));
-      return cublas_.product(true, false, classes, hidden, rows, z, x, tensors_.dWeight.ref);
+      for (int64_t first = 0; first < rows; first += chunk_)
+        TW_RETURN_IF_ERROR(enqueue(first, std::min(chunk_, rows - first)));
+      return {};
     });
   }
 
-  std::string description() const override { return "three products, " + cublas_.description(); }
+  std::string description() const override {
+    return fmt::format("three products, {}, {}", cublas_->description(),
+                       chunk_ == tensors_.hidden.ref.sizes[0] ? "whole"
+                                                              : fmt::format("chunks of {} rows", chunk_));
+  }
 
 private:
-  Cublas cublas_;
+  Status enqueue(int64_t first, int64_t rows) const {
+    const TensorRef x = rowsOf(tensors_.hidden.ref, first), dx = rowsOf(tensors_.dHidden.ref, first);
+    const TensorRef &w = tensors_.weight.ref, &z = logits_->ref;
+    const int64_t hidden = x.sizes[1], classes = w.sizes[0];
+    TW_RETURN_IF_ERROR(cublas_->product(false, true, rows, classes, hidden, x, w, z));
+    TW_RETURN_IF_ERROR(cublas_->product(false, false, rows, hidden, classes, z, w, dx));
+    return cublas_->product(true, false, classes, hidden, rows, z, x, tensors_.dWeight.ref, first > 0);
+  }
+
+  /// From a row on.
+  static TensorRef rowsOf(TensorRef matrix, int64_t first) {
+    matrix.data = static_cast<char *>(matrix.data) + first * matrix.rowStride * elementBytes(matrix.element);
+    return matrix;
+  }
+
+  std::shared_ptr<const Cublas> cublas_;
   Device &device_;
   const LinearProblemTensors &tensors_;
-  OwnedTensor logits_;
+  std::shared_ptr<const OwnedTensor> logits_;
+  const int64_t chunk_;
 };
 
 } // namespace
 
-StatusOr<std::unique_ptr<ThreeProducts>> ThreeProducts::make(Floor floor, bool tf32, Device &device,
-                                                             const LinearProblem &problem,
-                                                             const LinearProblemTensors &tensors) {
+StatusOr<std::vector<std::unique_ptr<ThreeProducts>>>
+ThreeProducts::make(Floor floor, bool tf32, Device &device, const LinearProblem &problem,
+                    const LinearProblemTensors &tensors) {
   const auto [rows, hidden, classes] = problem.shape;
   const bool onGpu = device.target().kind == TargetKind::nvptx;
   if (onGpu != (floor == Floor::cublas))
@@ -71,14 +98,20 @@ StatusOr<std::unique_ptr<ThreeProducts>> ThreeProducts::make(Floor floor, bool t
                      device.info().name + ", found the other; choose the device with TILEWRIGHT_DEVICE");
   if (std::max({rows, hidden, classes}) > std::numeric_limits<int>::max())
     return userError("expected sizes below 2^31 with --against, which the library cannot exceed");
+  std::vector<std::unique_ptr<ThreeProducts>> ways;
   if (floor == Floor::blas) {
     TW_ASSIGN_OR_RETURN(Blas blas, Blas::load(device.info().units));
-    return std::unique_ptr<ThreeProducts>(new BlasProducts(std::move(blas), problem));
+    ways.push_back(std::make_unique<BlasProducts>(std::move(blas), problem));
+    return ways;
   }
   TW_ASSIGN_OR_RETURN(OwnedTensor logits, allocateTensor(device, problem.element, {rows, classes}));
   TW_ASSIGN_OR_RETURN(Cublas cublas, Cublas::load(tf32));
-  return std::unique_ptr<ThreeProducts>(
-      new CublasProducts(std::move(cublas), device, tensors, std::move(logits)));
+  const auto shared = std::make_shared<const Cublas>(std::move(cublas));
+  const auto room = std::make_shared<const OwnedTensor>(std::move(logits));
+  for (const int64_t chunk : {rows, kChunk})
+    if (ways.empty() || chunk < rows)
+      ways.push_back(std::make_unique<CublasProducts>(shared, device, tensors, room, chunk));
+  return ways;
 }
 
 } // namespace tilewright

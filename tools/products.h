@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tools/random_problem.h"
 
@@ -19,11 +20,12 @@ public:
   virtual StatusOr<double> milliseconds() = 0;
   virtual std::string description() const = 0;
 
-  /// `floor` is not none; of cuBLAS, `tf32` allows it to round f32 operands. Errors say what is missing: a
-  /// library, a device, or memory.
-  static StatusOr<std::unique_ptr<ThreeProducts>> make(Floor floor, bool tf32, Device &device,
-                                                       const LinearProblem &problem,
-                                                       const LinearProblemTensors &tensors);
+  /// In all the ways in which the library may be called, of which the fastest is the floor. `floor` is not
+  /// none; of cuBLAS, `tf32` allows it to round f32 operands. Errors say what is missing: a library, a
+  /// device, or memory.
+  static StatusOr<std::vector<std::unique_ptr<ThreeProducts>>> make(Floor floor, bool tf32, Device &device,
+                                                                    const LinearProblem &problem,
+                                                                    const LinearProblemTensors &tensors);
 };
 
 } // namespace tilewright

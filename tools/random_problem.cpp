@@ -47,6 +47,22 @@ LinearProblem randomProblem(const ProblemShape &shape, ElementType element, uint
   return problem;
 }
 
+LinearProblem peakedProblem(const ProblemShape &shape, ElementType element, uint64_t seed) {
+  constexpr double kDeviation = 4;
+  constexpr double kAbove = 30 * 0.6931 + 1.08 * kDeviation; // 86 % of a normal distribution lie below 1.08
+  LinearProblem problem = randomProblem(shape, element, seed);
+  // W's rows have norm 1: adding a multiple of one raises its logit by as much, and no other by more than
+  // chance.
+  for (int64_t i = 0; i < shape.rows; ++i) {
+    float *x = &problem.hidden[i * shape.hidden];
+    const float *w = &problem.weight[problem.labels[i] * shape.hidden];
+    for (int64_t h = 0; h < shape.hidden; ++h)
+      x[h] = static_cast<float>(kDeviation * x[h] + kAbove * w[h]);
+  }
+  problem.hidden = rounded(std::move(problem.hidden), element);
+  return problem;
+}
+
 LinearCrossEntropyTensors LinearProblemTensors::refs() const {
   return {hidden.ref, weight.ref, label.ref, {}, loss.ref, lse.ref, dHidden.ref, dWeight.ref};
 }

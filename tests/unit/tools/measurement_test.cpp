@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "kernels/reference.h"
 #include "tools/accuracy.h"
@@ -73,13 +75,25 @@ TEST(Contest, takesTurnsAndReportsMedians) {
   double next = 0;
   const Contestant first{"first", [&] { return order.push_back(1), StatusOr<double>(++next); }};
   const Contestant second{"second", [&] { return order.push_back(2), StatusOr<double>(100.0); }};
-  StatusOr<ContestResult> result = contest({first, second}, 0.3);
+  StatusOr<ContestResult> result = contest({first, second}, {0.3, 0});
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->rounds, 3);
   EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2, 1, 2, 1, 2}));
   EXPECT_EQ(result->median, (std::vector<double>{3, 100})); // the first round, 1, does not count
   const Contestant failing{"failing", [] { return StatusOr<double>(runtimeError("no")); }};
-  EXPECT_FALSE(contest({failing}, 1).ok());
+  EXPECT_FALSE(contest({failing}, {1, 0}).ok());
+}
+
+TEST(Contest, theFirstHalfOfALongTurnDoesNotCount) {
+  double next = 0;
+  const Contestant falling{"falling", [&] {
+                             std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                             return StatusOr<double>(next++ < 3 ? 100 : 1);
+                           }};
+  const StatusOr<ContestResult> result = contest({falling}, {1, 0.3});
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->rounds, 2);
+  EXPECT_EQ(result->median, std::vector<double>{1});
 }
 
 TEST(Contest, medians) {
