@@ -23,8 +23,8 @@ struct Schedule {
   int stages = 0; ///< nvptx: of the copies that feed a product; 0: as many as pay
   int warps = 0;  ///< nvptx: of one program; 0: by its tiles
   WarpRoles roles = WarpRoles::automatic;
-  int clusterCtas = 0;  ///< nvptx, with roles: tiles side by side whose programs share the copies of their
-                        ///< left operand, 1 or 2; 0: chosen
+  int clusterCtas = 0;  ///< nvptx, with roles: neighbouring tiles whose programs share the copies of the
+                        ///< operand that is the same for all, 1 or 2; 0: chosen
   int rasterRows = 0;   ///< nvptx: tiles of so many rows of blocks are walked column by column, so that
                         ///< operands stay in L2; 0: chosen
   int64_t rowBlock = 0; ///< columns of a streamed row's blocks; 0: chosen

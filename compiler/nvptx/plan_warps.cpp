@@ -63,8 +63,8 @@ bool rolesFit(WarpRoles roles, int64_t rows, int64_t columns) {
   return roles == WarpRoles::pingPong && rows % 64 == 0 && rows * columns / 128 <= 192;
 }
 
-/// Whether programs side by side in a row of the grid do the same steps of the product.
-bool runInStep(func::FuncOp kernel, tile::ContractOp product) {
+/// Whether neighbours along an axis of the grid do the same steps of the product.
+bool runInStep(func::FuncOp kernel, tile::ContractOp product, int64_t axis) {
   if (tile::gridOf(kernel).size() != 2) return false;
   SmallVector<Value> open{product.getAOffset()};
   for (Operation *parent = product->getParentOp(); parent != kernel; parent = parent->getParentOp())
@@ -78,10 +78,24 @@ bool runInStep(func::FuncOp kernel, tile::ContractOp product) {
     Operation *op = open.pop_back_val().getDefiningOp();
     if (!op || !seen.insert(op).second) continue;
     auto id = dyn_cast<tile::ProgramIdOp>(op);
-    if (op->getNumRegions() || (id && id.getAxis() == 1)) return false;
+    if (op->getNumRegions() || (id && int64_t(id.getAxis()) == axis)) return false;
     open.append(op->operand_begin(), op->operand_end());
   }
   return true;
+}
+
+/// Two CTAs share the larger operand that they can.
+void shareOperand(func::FuncOp kernel, tile::ContractOp product, WarpPlan &plan) {
+  const StagedOperand operands[] = {{plan.rows, product.getAAxis() == 1, {}, {}},
+                                    {plan.columns, product.getBAxis() == 1, {}, {}}};
+  const int64_t larger = plan.rows >= plan.columns ? 0 : 1;
+  for (int64_t operand : {larger, 1 - larger}) {
+    const int64_t axis = 1 - operand;
+    if (!operands[operand].canShare(2) || !runInStep(kernel, product, axis)) continue;
+    plan.clusterCtas = 2;
+    plan.clusterAxis = axis;
+    return;
+  }
 }
 
 } // namespace
@@ -128,10 +142,10 @@ std::optional<WarpPlan> planWarps(func::FuncOp kernel, const LoweringOptions &op
   int64_t fitting = room / StageRing::bytes(1, stageBytes);
   int64_t stages = std::min<int64_t>(fitting, options.stages ? options.stages : 4);
   if (stages < 2 || !isProducible(kernel, product)) return std::nullopt;
-  const StagedOperand left{rows, product.getAAxis() == 1, {}, {}};
-  const int64_t ctas = options.clusterCtas ? options.clusterCtas : 1;
-  const bool clusters = ctas == 2 && left.canShare(2) && runInStep(kernel, product);
-  return WarpPlan{roles, stages, rows, columns, clusters ? ctas : 1, store};
+  WarpPlan plan{roles, stages, rows, columns};
+  plan.boxedStore = store;
+  if (options.clusterCtas == 2) shareOperand(kernel, product, plan);
+  return plan;
 }
 
 } // namespace tilewright::nvptx

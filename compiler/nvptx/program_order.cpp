@@ -8,14 +8,17 @@ namespace tilewright::nvptx {
 
 static Num divide(Num a, Num b) { return {a.e, a.e->b.createOrFold<mlir::arith::DivUIOp>(a.value, b.value)}; }
 
-ProgramOrder::ProgramOrder(FunctionLowering &lowering, int64_t rasterRows, int64_t clusterCtas)
-    : e(lowering.emitter()), total(e.i32(1)), rasterRows(rasterRows), clusterCtas(clusterCtas) {
+ProgramOrder::ProgramOrder(FunctionLowering &lowering, int64_t rasterRows, int64_t clusterCtas,
+                           int64_t clusterAxis)
+    : e(lowering.emitter()), total(e.i32(1)), rasterRows(rasterRows), clusterCtas(clusterCtas),
+      clusterAxis(clusterAxis) {
+  if (clusterAxis == 0) this->rasterRows = (rasterRows + clusterCtas - 1) / clusterCtas;
   mlir::func::FuncOp kernel = lowering.function();
   for (const GridAxis &axis : tile::gridOf(kernel)) {
     Value parameter = kernel.getArgument(axis.parameter);
     bool isView = mlir::isa<tile::ViewType>(parameter.getType());
     Num extent = isView ? lowering.view(parameter).sizes[axis.dim] : lowering.scalar(parameter);
-    const int64_t block = axis.block * (sizes.size() == 1 ? clusterCtas : 1);
+    const int64_t block = axis.block * (int64_t(sizes.size()) == clusterAxis ? clusterCtas : 1);
     sizes.push_back(e.narrow((extent + (block - 1)) / block));
     total = total * sizes.back();
   }
@@ -27,7 +30,9 @@ SmallVector<Num> ProgramOrder::programAt(Num number, Num cta) const {
   Num inside = number - group * perGroup, first = group * rasterRows;
   Num rows = minimum(sizes[0] - first, e.i32(rasterRows));
   Num column = divide(inside, rows);
-  return {e.wide(first + (inside - column * rows)), e.wide(column * clusterCtas + cta)};
+  SmallVector<Num> place{first + (inside - column * rows), column};
+  place[clusterAxis] = place[clusterAxis] * clusterCtas + cta;
+  return {e.wide(place[0]), e.wide(place[1])};
 }
 
 } // namespace tilewright::nvptx

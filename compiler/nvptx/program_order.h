@@ -11,11 +11,12 @@ namespace tilewright::nvptx {
 ///     rasterRows = 2      0 2 4 6 …
 ///                         1 3 5 7 …
 ///
-/// CTAs of a cluster take neighbours in a row; a row's last program may then be one that is not there.
+/// CTAs of a cluster take neighbours along an axis; the last program along it may then be one that is not
+/// there.
 class ProgramOrder {
 public:
   /// At the builder's place, where the kernel's parameters are known.
-  ProgramOrder(FunctionLowering &lowering, int64_t rasterRows, int64_t clusterCtas);
+  ProgramOrder(FunctionLowering &lowering, int64_t rasterRows, int64_t clusterCtas, int64_t clusterAxis);
 
   Num count() const { return total; } ///< i32: programs that a cluster takes together count as one
   /// Numbers along the grid's axes (i64) of the program that is the `number`-th in order, for this CTA (i32)
@@ -24,9 +25,9 @@ public:
 
 private:
   Emitter &e;
-  SmallVector<Num> sizes; ///< i32: programs along each axis
+  SmallVector<Num> sizes; ///< i32: programs along each axis, those of a cluster as one
   Num total;
-  int64_t rasterRows, clusterCtas;
+  int64_t rasterRows, clusterCtas, clusterAxis;
 };
 
 } // namespace tilewright::nvptx

@@ -25,8 +25,9 @@ static bool isRow(Value tile) {
   return type.getDimSize(0) == 1 && type.getDimSize(1) > 1;
 }
 
-constexpr int64_t kManyRegisters = 64; ///< of accumulators, which leave few for the rest
-constexpr int64_t kPieceColumns = 16;  ///< registers of a row that are then worked on at once
+constexpr int64_t kManyRegisters = 64;  ///< of accumulators, which leave few for the rest
+constexpr int64_t kMostRegisters = 128; ///< which leave hardly any
+constexpr int64_t kPieceColumns = 16;   ///< registers of a row that are then worked on at once
 
 void FunctionLowering::flush() {
   while (!pending.empty()) {
@@ -125,46 +126,55 @@ void FunctionLowering::emitGroup(SmallVector<Operation *> group) {
 }
 
 /// Rows one by one, or in the pieces that a target wants. Where accumulators fill the registers, warps with
-/// roles take pieces of a row, and each piece is a basic block of its own. Blocks that it loads are asked for
-/// while the piece before is worked on, unless there is so much of it that registers would run out.
+/// roles take pieces of a row, and each piece (or, where there are most accumulators, each of its rows) is a
+/// basic block of its own. Blocks that it loads are asked for while the piece before is worked on, unless
+/// there is so much of them, or of accumulators, that registers would run out.
 void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout,
                                   ArrayRef<std::unique_ptr<StoreTarget>> targets,
                                   MutableArrayRef<RegisterSums> sums) {
   const int64_t rows = layout.rows->registers(), columns = layout.columns->registers();
   const bool isFull = layout.registers() > kManyRegisters &&
                       llvm::all_of(sums, [](RegisterSums &sum) { return sum.sumsRows(); });
+  const bool isTight = layout.registers() > kMostRegisters;
   StoreTarget::Piece piece{1, columns};
   for (auto &target : targets)
-    if (target->piece().columns < piece.columns) piece = target->piece();
+    if (target->piece().columns < piece.columns || target->piece().rows > piece.rows) piece = target->piece();
   if (isFull && role && piece.columns > kPieceColumns && columns % kPieceColumns == 0)
     piece = {targets.empty() && rows % 2 == 0 ? 2 : 1, kPieceColumns};
-  const bool isSplit = piece.columns < columns;
+  const bool isSplit = piece.columns < columns || piece.rows > 1;
   evaluateNarrowLoads(group, isFull ? piece.columns : columns);
   SmallVector<Operation *> loads, rowLoads;
   if (isSplit) {
     loads = unknownLoads(group, [](Value tile) { return !isNarrow(tile); });
     rowLoads = unknownLoads(group, isRow);
   }
+  const bool isAhead = loads.size() == 1 && rowLoads.empty() && !isTight;
+  const int64_t step = isTight ? 1 : piece.rows;
   auto load = [&](int64_t row, int64_t column) {
     for (Operation *op : loads)
-      if (row < rows) loadPiece(op, row, column, piece);
+      if (row < rows) loadPiece(op, row, column, {step, piece.columns});
   };
-  const bool isAhead = loads.size() == 1 && rowLoads.empty();
+  auto emit = [&](int64_t row, int64_t column) {
+    if (!isAhead) load(row, column);
+    for (Operation *op : rowLoads)
+      loadPiece(op, 0, column, {1, piece.columns});
+    for (auto &target : targets)
+      if (row % piece.rows == 0) target->open(row, column);
+    emitPiece(group, row, column, {step, piece.columns}, targets, sums);
+    const int64_t first = row / piece.rows * piece.rows;
+    for (auto &target : targets)
+      if (row + step == first + piece.rows) target->close(first, column);
+  };
   if (isAhead) load(0, 0);
   for (int64_t row = 0; row < rows; row += piece.rows)
     for (int64_t column = 0; column < columns; column += piece.columns) {
       const bool isLast = column + piece.columns == columns;
       if (isAhead) load(isLast ? row + piece.rows : row, isLast ? 0 : column + piece.columns);
-      auto emit = [&] {
-        if (!isAhead) load(row, column);
-        for (Operation *op : rowLoads)
-          loadPiece(op, 0, column, {1, piece.columns});
-        emitPiece(group, row, column, piece, targets, sums);
-      };
-      if (isFull && (isSplit || targets.empty()))
-        inBlockOfItsOwn(sums, row, piece.rows, emit);
-      else
-        emit();
+      for (int64_t r = row; r < row + piece.rows; r += step)
+        if (isFull && (isSplit || targets.empty()))
+          inBlockOfItsOwn(sums, r, step, [&] { emit(r, column); });
+        else
+          emit(r, column);
     }
 }
 

@@ -39,8 +39,9 @@ void describe(func::FuncOp lowered, tile::ContractOp product, const WarpPlan &pl
   auto operand = [&](Value view, bool depthIsMinor, int64_t positions, int64_t shares) {
     return map(view, StagedOperand{positions, depthIsMinor, {}, {}, shares}.boxRows(), kStageDepth);
   };
-  SmallVector<Attribute> maps{operand(product.getA(), product.getAAxis() == 1, plan.rows, plan.clusterCtas),
-                              operand(product.getB(), product.getBAxis() == 1, plan.columns, 1)};
+  SmallVector<Attribute> maps{
+      operand(product.getA(), product.getAAxis() == 1, plan.rows, plan.sharesOf(0)),
+      operand(product.getB(), product.getBAxis() == 1, plan.columns, plan.sharesOf(1))};
   if (plan.boxedStore) {
     Value view = viewOf(plan.boxedStore);
     Type element = cast<tile::ViewType>(view.getType()).getElement();
@@ -172,7 +173,7 @@ private:
   LogicalResult forEachProgram(FunctionLowering &lowering, WarpRole &role, Num cta) {
     if (failed(lowering.lowerInvariant())) return failure();
     ProgramOrder order(lowering, options.rasterRows ? options.rasterRows : kDefaultRasterRows,
-                       plan.clusterCtas);
+                       plan.clusterCtas, plan.clusterAxis);
     auto index = [&](Num number) { return e.toIndex(e.wide(number)); };
     Type i32 = e.b.getI32Type();
     Num first = e.num(e.b.create<NVVM::BlockIdXOp>(i32)), step = e.num(e.b.create<NVVM::GridDimXOp>(i32));

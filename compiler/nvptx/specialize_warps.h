@@ -16,11 +16,13 @@ struct WarpPlan {
   WarpRoles roles;
   int64_t stages;
   int64_t rows, columns; ///< of a program's product
-  /// CTAs of a cluster, which run neighbours in a row of the grid in step: each copies a part of the left
-  /// operand, which is the same for all, to the shared memory of all. Bytes not moved from the second-level
-  /// cache are power that the tensor cores have.
+  /// CTAs of a cluster, which run neighbours along an axis of the grid in step: in a row of it (1) the left
+  /// operand is the same for all, in a column (0) the right one, and each copies a part of it to the shared
+  /// memory of all. Bytes not moved from the second-level cache are power that the tensor cores have.
   int64_t clusterCtas = 1;
+  int64_t clusterAxis = 1;
   mlir::Operation *boxedStore = nullptr; ///< that the copy engine makes, see TileStore; at most one
+  int64_t sharesOf(int64_t operand) const { return operand == 1 - clusterAxis ? clusterCtas : 1; }
   int64_t teamThreads() const { return roles == WarpRoles::cooperative ? 256 : 128; }
 };
 

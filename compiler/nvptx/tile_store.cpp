@@ -26,27 +26,17 @@ TileStore::TileStore(FunctionLowering &lowering, Operation *op, const StoreBoxes
 /// Of 64 rows a thread holds two, and of each 8 columns two.
 StoreTarget::Piece TileStore::piece() const { return {2, StoreBoxes::kRowBytes / bytesOf(element) / 8 * 2}; }
 
-void TileStore::store(int64_t row, int64_t column, ArrayRef<SmallVector<Value>> values) {
-  const int64_t width = piece().columns;
-  for (int64_t first = 0; first < int64_t(values[0].size()); first += width) {
-    SmallVector<SmallVector<Value>> part;
-    for (const SmallVector<Value> &all : values)
-      part.push_back(llvm::to_vector(ArrayRef<Value>(all).slice(first, width)));
-    Num box = claimBox();
-    fill(box, row, column + first, part);
-    send(box, row, column + first);
-  }
+Num TileStore::box() const {
+  const int64_t number = (opened - 1) % StoreBoxes::kPerGroup;
+  return boxes.memory + (boxes.group * StoreBoxes::kPerGroup + number) * StoreBoxes::kBoxBytes;
 }
 
 /// The thread that hands boxes over waits until at most the other box is still being read; of the program
 /// before, both may be.
-Num TileStore::claimBox() {
-  const int64_t number = filled++ % StoreBoxes::kPerGroup;
-  e.ptx({},
-        "cp.async.bulk.wait_group.read " + std::to_string(filled == 1 ? 0 : StoreBoxes::kPerGroup - 1) + ";",
-        "~{memory}", {}, true);
+void TileStore::open(int64_t, int64_t) {
+  const int64_t reading = opened++ == 0 ? 0 : StoreBoxes::kPerGroup - 1;
+  e.ptx({}, "cp.async.bulk.wait_group.read " + std::to_string(reading) + ";", "~{memory}", {}, true);
   groupBarrier();
-  return boxes.memory + (boxes.group * StoreBoxes::kPerGroup + number) * StoreBoxes::kBoxBytes;
 }
 
 Num TileStore::lineOf(int64_t row) { return lowering.position(*layout.rows, row) & (StoreBoxes::kRows - 1); }
@@ -54,8 +44,9 @@ Num TileStore::lineOf(int64_t row) { return lowering.position(*layout.rows, row)
 /// A box begins at a multiple of 1024, so that a chunk's place is the line's first address with an exclusive
 /// or on bits 4 to 6. The 8 rows and 4 columns of pairs of a warp's store of 4 bytes a thread fall on all 32
 /// banks.
-void TileStore::fill(Num box, int64_t row, int64_t column, ArrayRef<SmallVector<Value>> values) {
+void TileStore::store(int64_t row, int64_t column, ArrayRef<SmallVector<Value>> values) {
   const int64_t bytes = bytesOf(element);
+  Num box = this->box();
   for (auto [r, registers] : llvm::enumerate(values)) {
     Num line = lineOf(row + r), at = lowering.threadPosition(*layout.columns) * bytes;
     Num first = box + line * StoreBoxes::kRowBytes + ((at & 0x70) ^ ((line & 7) * 16)) + (at & 15);
@@ -68,7 +59,7 @@ void TileStore::fill(Num box, int64_t row, int64_t column, ArrayRef<SmallVector<
   }
 }
 
-void TileStore::send(Num box, int64_t row, int64_t column) {
+void TileStore::close(int64_t row, int64_t column) {
   fenceAsyncProxy(e);
   groupBarrier();
   auto leader = e.b.create<scf::IfOp>((e.thread() & 127) == 0, /*withElseRegion=*/false);
@@ -79,7 +70,7 @@ void TileStore::send(Num box, int64_t row, int64_t column) {
                                  ? "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group"
                                  : "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group";
     e.ptx({}, what + " [$0, {$1, $2}], [$3];\n\tcp.async.bulk.commit_group;", "l,r,r,r,~{memory}",
-          {boxes.map, toColumn.value, toRow.value, box.value}, true);
+          {boxes.map, toColumn.value, toRow.value, box().value}, true);
   });
 }
 

@@ -29,12 +29,12 @@ public:
   static void finish(Emitter &e);
 
   Piece piece() const override;
+  void open(int64_t row, int64_t column) override;
   void store(int64_t row, int64_t column, llvm::ArrayRef<SmallVector<Value>> values) override;
+  void close(int64_t row, int64_t column) override;
 
 private:
-  Num claimBox();
-  void fill(Num box, int64_t row, int64_t column, llvm::ArrayRef<SmallVector<Value>> values);
-  void send(Num box, int64_t row, int64_t column);
+  Num box() const;
   void groupBarrier();
   Num lineOf(int64_t row);
 
@@ -46,7 +46,7 @@ private:
   Num firstRow, firstColumn; ///< i64
   StoreBoxes boxes;
   int64_t barrier;
-  int64_t filled = 0;
+  int64_t opened = 0; ///< boxes so far
 };
 
 } // namespace tilewright::nvptx

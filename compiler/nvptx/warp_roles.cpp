@@ -14,10 +14,11 @@ constexpr int64_t kBoxBarrier = 5;  ///< and 6: of each warpgroup, about its box
 
 StagedOperand leftOf(FunctionLowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
   return {frame.plan.rows, op.getAAxis() == 1,     lowering.scalar(op.getAOffset()),
-          frame.leftMap,   frame.plan.clusterCtas, frame.cta};
+          frame.leftMap,   frame.plan.sharesOf(0), frame.cta};
 }
 StagedOperand rightOf(FunctionLowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
-  return {frame.plan.columns, op.getBAxis() == 1, lowering.scalar(op.getBOffset()), frame.rightMap};
+  return {frame.plan.columns, op.getBAxis() == 1,     lowering.scalar(op.getBOffset()),
+          frame.rightMap,     frame.plan.sharesOf(1), frame.cta};
 }
 
 /// Length of the contracted axis, i64; whichever operand has more of it, the rest would meet zeros.
