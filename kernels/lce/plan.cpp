@@ -60,19 +60,20 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units
   return best;
 }
 
-/// One of `rows` × `columns` whose warps have roles; the forward product's exponentials hide
-/// behind another tile's products. Where few tiles of the largest kind leave multiprocessors idle at the end,
-/// smaller ones are taken.
-Product chooseWarpgroupProduct(ProductKind kind, int64_t rows, int64_t columns, const DeviceInfo &device) {
+/// One of `rows` × `columns` over `depth` whose warps have roles. Exponentials, and the many stores of dW,
+/// hide behind another tile's products. dX's tiles are few and deep: where few of the largest kind would
+/// leave multiprocessors idle at the end, smaller ones are taken, and pairs share what they copy.
+Product chooseWarpgroupProduct(ProductKind kind, int64_t rows, int64_t columns, int64_t depth,
+                               const DeviceInfo &device) {
   using Roles = Schedule::WarpRoles;
   const Block large{256, 128}, small{128, 192};
-  const bool isForward = kind == ProductKind::forward;
+  const bool isDeep = kind == ProductKind::dHidden;
   const auto cost = [&](const Block &block) { return tileCost(block, rows, columns, device.units); };
   Product product;
-  product.block = isForward || cost(small) < cost(large) ? small : large;
-  product.roles = isForward ? Roles::pingPong : Roles::cooperative;
-  product.rasterRows = 8;
-  product.clusterCtas = kind == ProductKind::dWeight ? 2 : 1;
+  product.block = isDeep && cost(large) <= cost(small) ? large : small;
+  product.roles = isDeep ? Roles::cooperative : Roles::pingPong;
+  product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, device));
+  product.clusterCtas = isDeep ? 2 : 1;
   product.stages = 4;
   if (sharedBytesOf(product) > device.sharedBytes) product.stages = 3;
   return product;
@@ -90,15 +91,15 @@ void chooseGpuBlocks(const Problem &problem, const DeviceInfo &device, Config &c
     };
     return Block{fit(rows, 32, 128), fit(columns, kColumnStep, 128)};
   };
-  const auto choose = [&](ProductKind kind, int64_t rows, int64_t columns) {
+  const auto choose = [&](ProductKind kind, int64_t rows, int64_t columns, int64_t depth) {
     if (device.warpgroups && allowsRoles(problem, kind))
-      config[kind] = chooseWarpgroupProduct(kind, rows, columns, device);
+      config[kind] = chooseWarpgroupProduct(kind, rows, columns, depth, device);
     else
       config[kind].block = block(rows, columns);
   };
-  choose(ProductKind::forward, config.chunkRows, problem.classes);
-  choose(ProductKind::dHidden, config.chunkRows, problem.hidden);
-  choose(ProductKind::dWeight, problem.classes, problem.hidden);
+  choose(ProductKind::forward, config.chunkRows, problem.classes, problem.hidden);
+  choose(ProductKind::dHidden, config.chunkRows, problem.hidden, problem.classes);
+  choose(ProductKind::dWeight, problem.classes, problem.hidden, config.chunkRows);
 }
 
 /// A block's shape decides how work is shared, never a result's bits: each element of a product is summed in
@@ -150,6 +151,24 @@ int64_t paddedStride(int64_t columns, ElementType element) {
 int64_t wholeStride(int64_t columns) { return roundUp(columns, 4); }
 
 } // namespace
+
+int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t depth,
+                     const DeviceInfo &device) {
+  const int64_t cached = device.cacheBytes * 2 / 5; // both halves of Hopper's cache keep copies
+  constexpr int64_t kMostRows = 64;
+  const int64_t strips = ceilDiv(rows, block.rows), across = ceilDiv(columns, block.columns);
+  const int64_t rowStrip = 2 * block.rows * depth, columnStrips = 2 * block.columns * depth * across;
+  const auto bytes = [&](int64_t raster) {
+    const int64_t atOnce = std::max<int64_t>(1, device.units / raster); // columns of tiles
+    const int64_t leftReads = raster * rowStrip <= cached ? 1 : ceilDiv(across, atOnce);
+    const int64_t rightReads = columnStrips <= cached ? 1 : ceilDiv(strips, raster);
+    return strips * rowStrip * leftReads + columnStrips * rightReads;
+  };
+  int64_t best = 1;
+  for (int64_t raster = 2; raster <= std::min(strips, kMostRows); ++raster)
+    if (bytes(raster) < bytes(best)) best = raster;
+  return best;
+}
 
 double tileCost(const Block &block, int64_t rows, int64_t columns, int units) {
   constexpr double copyCost = 12; // multiply-adds in the time of one number, when copies hide behind products

@@ -86,6 +86,12 @@ bool allowsRoles(const Problem &problem, ProductKind kind);
 /// and columns.
 double tileCost(const Block &block, int64_t rows, int64_t columns, int units);
 
+/// How many rows of tiles should be walked column by column, as programs with such roles do, so that the
+/// fewest bytes of 16-bit operands come from memory: one wave of tiles reads strips of both operands
+/// once, and a strip that stays in the second-level cache is not read again.
+int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t depth,
+                     const DeviceInfo &device);
+
 /// Shared memory that a program with such roles takes, in bytes: the ring of operand stages, and what is on
 /// its way out.
 int64_t sharedBytesOf(const Product &product);

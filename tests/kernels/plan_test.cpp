@@ -109,6 +109,7 @@ DeviceInfo h200() {
   DeviceInfo info = machine(132);
   info.memoryBytes = int64_t(150754820096);
   info.sharedBytes = 232448;
+  info.cacheBytes = 62914560;
   info.warpgroups = true;
   return info;
 }
@@ -121,18 +122,28 @@ Problem hopperProblem(int64_t rows, int64_t hidden, int64_t classes) {
 
 TEST(PlanForHopper, ProductsTakeWarpsWithRoles) {
   const Config config = *plan(hopperProblem(16384, 4096, 128256), Variant::automatic, 0, h200());
-  EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 4 stages, raster 8, cluster 1");
-  EXPECT_EQ(config.dHidden.str(), "256x128/0 cooperative, 4 stages, raster 8, cluster 1");
-  EXPECT_EQ(config.dWeight.str(), "256x128/0 cooperative, 4 stages, raster 8, cluster 2");
+  EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 4 stages, raster 22, cluster 1");
+  EXPECT_EQ(config.dHidden.str(), "256x128/0 cooperative, 4 stages, raster 8, cluster 2");
+  EXPECT_EQ(config.dWeight.str(), "128x192/0 pingPong, 4 stages, raster 12, cluster 1");
   for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
     EXPECT_LE(sharedBytesOf(config[kind]), h200().sharedBytes);
+}
+
+// X is read once where its rows of tiles stay in the second-level cache; W is then read once for each 22 of
+// them. dX's strips are long, so a wave of 132 tiles is about square.
+TEST(PlanForHopper, RastersReadTheFewestBytes) {
+  EXPECT_EQ(chooseRaster({128, 192}, 16384, 128256, 4096, h200()), 22);
+  EXPECT_EQ(chooseRaster({128, 192}, 4096, 128256, 4096, h200()), 16);
+  EXPECT_EQ(chooseRaster({256, 128}, 16384, 4096, 128256, h200()), 8);
+  EXPECT_EQ(chooseRaster({128, 192}, 128256, 4096, 16384, h200()), 12);
+  EXPECT_EQ(chooseRaster({128, 192}, 100, 100, 64, h200()), 1);
 }
 
 // 32 × 18 tiles of 256 rows keep 132 multiprocessors busy for 5 rounds, of which the last is a third full.
 TEST(PlanForHopper, SmallerTilesWhereLargeOnesLeaveManyIdle) {
   const Config config = *plan(hopperProblem(8192, 2304, 256000), Variant::automatic, 0, h200());
   EXPECT_EQ(config.dHidden.block.str(), "128x192");
-  EXPECT_EQ(config.dWeight.block.str(), "256x128");
+  EXPECT_EQ(config.dWeight.block.str(), "128x192");
 }
 
 TEST(PlanForHopper, ChunksAreWholeTilesOfEqualSize) {
