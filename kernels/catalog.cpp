@@ -21,7 +21,8 @@ constexpr PerRowSum<bool> kStored = {true};
 
 Kernel lceGatherRows(ElementType element) { return lce::gatherRows({element}); }
 Kernel lceForward(ElementType element) {
-  return lce::forward({element, exponentialsOf(element), kBlock, {}, kStored});
+  return lce::forward(
+      {element, exponentialsOf(element), kBlock, {}, kStored, false, element == ElementType::bf16});
 }
 Kernel lceForwardLoss(ElementType element) { return lce::forward({element, {}, kBlock}); }
 Kernel lcePendingRows(ElementType) { return lce::pendingRows(); }

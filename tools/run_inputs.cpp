@@ -18,6 +18,7 @@ Status readOptions(const Arguments &arguments, RunInputs &inputs) {
                       arguments.choice("--variant", {"auto", "chunked", "whole", "recompute", "loss_only"}));
   TW_ASSIGN_OR_RETURN(inputs.variant, parseVariant(variant));
   TW_RETURN_IF_ERROR(readLossOptions(arguments, inputs, inputs.lmcl));
+  inputs.quietZeros = !arguments.has("--no-quiet-zeros");
   inputs.metrics = arguments.has("--metrics");
   TW_ASSIGN_OR_RETURN(inputs.ignoreIndex, arguments.integer("--ignore-index", kDefaultIgnoreIndex));
   TW_ASSIGN_OR_RETURN(inputs.workspaceLimit, arguments.bytes("--workspace-limit", 0));
@@ -143,10 +144,10 @@ Status checkClassWeights(const std::string &path, const std::vector<float> &weig
 
 Status readClassVectors(const Arguments &arguments, RunInputs &inputs) {
   if (inputs.logits)
-    for (const char *option : {"--bias", "--lmcl-margin", "--lmcl-scale"})
+    for (const char *option : {"--bias", "--lmcl-margin", "--lmcl-scale", "--no-quiet-zeros"})
       if (arguments.has(option))
         return userError(
-            fmt::format("expected no {} with --logits: it takes part in making them from --hidden", option));
+            fmt::format("expected no {} with --logits: it is about making them from --hidden", option));
   TW_RETURN_IF_ERROR(checkOptions(inputs, arguments.has("--class-weight")));
   if (inputs.lmcl) TW_RETURN_IF_ERROR(checkMargin(*inputs.lmcl, inputs, arguments.has("--bias")));
   TW_ASSIGN_OR_RETURN(inputs.bias, readVector(arguments, "--bias", inputs.classes, "class"));

@@ -6,7 +6,8 @@ namespace {
 
 std::string str(const CompleteSpec &spec) {
   return std::string(elementName(spec.element)) + ",e=" + elementName(spec.exponentials) +
-         spec.terms.logitStr() + spec.terms.rowStr() + "," + spec.block.str();
+         spec.terms.logitStr() + spec.terms.rowStr() + (spec.quietZeros ? ",quiet" : "") + "," +
+         spec.block.str();
 }
 
 } // namespace
@@ -59,7 +60,8 @@ Kernel completeAgain(const CompleteSpec &spec) {
       const Tile above = z - anchor[rows];
       Tile ofP = factor[rows];
       if (moment.valid()) ofP = ofP + moment[rows] * above;
-      Tile gradient = exp(above) * ofP;
+      const Tile others = exp(above);
+      Tile gradient = (spec.quietZeros ? select(others < kQuiet, 0, others) : others) * ofP;
       if (smooths)
         gradient = gradient - (classWeight.valid() ? uniform[rows] * classWeight[classes] : uniform[rows]);
       gradient = times(gradient, terms.classRate(z, place));

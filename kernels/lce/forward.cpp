@@ -14,7 +14,7 @@ std::string str(const ForwardSpec &spec) {
     if (spec.sums[s] && static_cast<RowSum>(s) != RowSum::stored)
       text += std::string(",") + rowSumName(static_cast<RowSum>(s));
   if (spec.sums[static_cast<int>(RowSum::weighedLogits)] && spec.terms.classWeight) text += ",weights";
-  return text + (spec.best ? ",best" : "") + "," + spec.block.str();
+  return text + (spec.best ? ",best" : "") + (spec.quietZeros ? ",quiet" : "") + "," + spec.block.str();
 }
 
 /// Whether rows of a block are among [first, end). No tile's rows are asked, lest each waits for them.
@@ -78,7 +78,8 @@ Kernel forward(const ForwardSpec &spec) {
 
       const bool rated = wants(RowSum::exact);
       const Tile exact = rated ? others * terms.classRate(z, place) : others;
-      const Tile stored = rounded(exact, *spec.exponentials);
+      const Tile kept = spec.quietZeros ? select(others < kQuiet, 0, exact) : exact;
+      const Tile stored = rounded(kept, *spec.exponentials);
       k.store(e, rows, classes, stored);
       sumOf(RowSum::stored, stored);
       if (rated) sumOf(RowSum::exact, exact);

@@ -103,9 +103,11 @@ private:
     const bool storesE = p_.wantsGradients() && p_.completion() != Completion::again;
     const auto exponentials = storesE ? std::optional(p_.exponentials()) : std::nullopt;
     want(kernels.forward,
-         forward({p_.element, exponentials, config_.forward.block, p_.terms, p_.rowSums(), p_.outputs.best}),
+         forward({p_.element, exponentials, config_.forward.block, p_.terms, p_.rowSums(), p_.outputs.best,
+                  p_.quietZeros && storesE}),
          optionsFor(ProductKind::forward));
-    const CompleteSpec complete{p_.element, p_.exponentials(), config_.forward.block, p_.terms};
+    const CompleteSpec complete{p_.element, p_.exponentials(), config_.forward.block, p_.terms,
+                                p_.quietZeros};
     if (p_.completion() == Completion::again)
       want(kernels.complete, completeAgain(complete), optionsFor(ProductKind::forward));
   }

@@ -51,6 +51,7 @@ struct ForwardSpec {
   LossTerms terms = {};
   PerRowSum<bool> sums = {};
   bool best = false;
+  bool quietZeros = false; ///< what is stored of exponentials below 2^-30 is 0; the sums have them all
 };
 Kernel forward(const ForwardSpec &spec);
 
@@ -104,6 +105,7 @@ struct CompleteSpec {
   ElementType element, exponentials;
   Block block;
   LossTerms terms = {};
+  bool quietZeros = false; ///< as above; of completeAgain
 };
 Kernel completeInPlace(const CompleteSpec &spec);
 

@@ -30,6 +30,7 @@ struct Problem {
   bool accumulate = false; ///< dWeight and dBias are added to what is there
   bool aligned = false;    ///< matrices and their rows, the workspace's too, begin at multiples of 16 bytes
   bool tf32 = false;       ///< products of f32 round their operands
+  bool quietZeros = false; ///< E below 2^-30 is stored as 0
   bool recompute = false; ///< gradients of x·w are made once the losses are known, from logits computed again
 
   bool wantsGradients() const { return dHidden || dWeight || dBias; }

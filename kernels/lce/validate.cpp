@@ -47,6 +47,7 @@ StatusOr<Problem> validate(const LinearCrossEntropyTensors &t, const LinearCross
   TW_RETURN_IF_ERROR(checkGradients(t, p));
   TW_RETURN_IF_ERROR(checkTf32(options.tf32, p.element));
   p.tf32 = options.tf32;
+  p.quietZeros = options.quietZeros && p.exponentials() == ElementType::bf16;
   p.label = t.label.element;
   p.reduction = options.reduction;
   p.wantsLse = t.lse.data != nullptr;

@@ -7,6 +7,9 @@ namespace tilewright {
 /// Rows of one program where a program walks along whole rows: enough to share each load of a vector operand.
 constexpr int64_t kRowsPerProgram = 8;
 
+/// Below this, a probability may count as nothing where 16-bit gradients are made of it.
+constexpr double kQuiet = 0x1p-30;
+
 /// An integer as a 1×1 i32 tile.
 inline Tile integer(KernelBuilder &k, int64_t value) { return k.toTile(k.constant(value), ElementType::i32); }
 /// A number as a 1×1 fp32 tile.

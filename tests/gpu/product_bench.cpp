@@ -122,6 +122,7 @@ Kernel kernelOf(Kind kind, ElementType element, const lce::Block &block) {
   case Kind::forward: {
     lce::ForwardSpec spec{element, element, block};
     spec.sums[static_cast<int>(RowSum::stored)] = true;
+    spec.quietZeros = true;
     return lce::forward(spec);
   }
   case Kind::loss:

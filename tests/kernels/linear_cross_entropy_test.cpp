@@ -1,5 +1,6 @@
 // Linear cross entropy against float64: every combination of what changes the path through the kernels.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -50,7 +51,8 @@ TEST_P(Data, MatchesReference) {
   const LossCase data = makeCase(kind, shape.rows, shape.hidden, shape.classes, element);
   LossCall call;
   if (element == ElementType::f16)
-    call.gradient = ElementType::f32; // f16 cannot hold those of confident rows
+    call.gradient = ElementType::f32;            // f16 cannot hold those of confident rows
+  call.quietZeros = kind != DataKind::confident; // of which nothing else is left
   check(device, data, call, gradientFloor(kind, data));
 }
 
@@ -189,6 +191,34 @@ TEST_P(OnDevice, CommonPartOfWeightCancels) {
     const double limit = element == ElementType::f32 ? 128 * 1e-6 : 4e-3;
     EXPECT_LE(relativeError(result.dHidden, want.dHidden), limit);
     EXPECT_LE(relativeError(result.dWeight, want.dWeight), element == ElementType::f32 ? 2e-5 : 4e-3);
+  }
+}
+
+// Every class but the label has a probability near 2^-43. Whatever counts as nothing is less than 2^-30 of
+// its row's gradient before it cancels, and f32 leaves nothing out.
+TEST_P(OnDevice, QuietZeros) {
+  for (ElementType element : {ElementType::bf16, ElementType::f32}) {
+    const LossCase data = makeCase(DataKind::confident, 60, 512, 1000, element);
+    LossCall call;
+    const ReferenceResult want = referenceFor(data, call);
+    const LossResult quiet = runLinearCrossEntropy(runtimeFor(device), data, call);
+    call.quietZeros = false;
+    const LossResult all = runLinearCrossEntropy(runtimeFor(device), data, call);
+    EXPECT_EQ(quiet.loss, all.loss);
+    if (element == ElementType::f32) {
+      EXPECT_EQ(quiet.bits, all.bits);
+      continue;
+    }
+    EXPECT_LE(relativeError(all.dHidden, want.dHidden), 4e-3);
+    for (int64_t i = 0; i < data.classes; ++i) { // dW of classes that are no row's label
+      if (std::count(data.label.begin(), data.label.end(), i)) continue;
+      EXPECT_EQ(quiet.dWeight[i * data.hidden], 0) << i;
+      EXPECT_NE(all.dWeight[i * data.hidden], 0) << i;
+    }
+    const double largest = 0x1p-30 * static_cast<double>(data.classes) / static_cast<double>(data.rows);
+    const double ofW = norm({data.w.begin(), data.w.end()});
+    for (std::size_t k = 0; k < want.dHidden.size(); ++k)
+      EXPECT_NEAR(quiet.dHidden[k], want.dHidden[k], largest * ofW);
   }
 }
 
