@@ -45,7 +45,7 @@ struct DeviceInfo {
   int units = 1;           ///< threads of a CPU, multiprocessors of a GPU
   int64_t sharedBytes = 0; ///< of a GPU: shared memory that one program may have
   std::string assembler;   ///< what `Device::assemble` depends on; empty when it does nothing
-  int64_t cacheBytes = 0;  ///< of a CPU: second-level cache of a core; 0 when not known
+  int64_t cacheBytes = 0;  ///< second-level cache: of a CPU's core, of a whole GPU; 0 when not known
   bool warpgroups = false; ///< of a GPU: its code may use wgmma and TMA
 };
 

@@ -339,6 +339,20 @@ LogicalResult FunctionLowering::lowerInvariant() {
   return success();
 }
 
+Value FunctionLowering::invariantCondition() {
+  Value condition;
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    if (once.contains(&op)) continue;
+    auto branch = dyn_cast<scf::IfOp>(op);
+    if (isStore(&op) || (op.getNumRegions() && !branch)) return {};
+    if (!branch) continue;
+    Operation *source = branch.getCondition().getDefiningOp();
+    if (condition || !source || !once.contains(source)) return {};
+    condition = scalars.lookupOrDefault(branch.getCondition());
+  }
+  return condition;
+}
+
 LogicalResult FunctionLowering::lowerProgram(ArrayRef<Num> ids, WarpRole &warpRole) {
   role = &warpRole;
   programIds.assign(ids.begin(), ids.end());

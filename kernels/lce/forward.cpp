@@ -17,11 +17,15 @@ std::string str(const ForwardSpec &spec) {
   return text + (spec.best ? ",best" : "") + (spec.quietZeros ? ",quiet" : "") + "," + spec.block.str();
 }
 
-/// Whether rows of a block are among [first, end). No tile's rows are asked, lest each waits for them.
-Condition meets(KernelBuilder &k, const Range &rows, const View &pending) {
-  const auto number = [&](int64_t i) { return pending[k.range(Axis::rows, k.constant(i), 1)]; };
+/// Runs `body` if rows of the block are among [first, end), the two numbers in `pending`. No tile's rows are
+/// asked, lest each waits for them; that there may be none at all is asked apart, once for all blocks.
+template <typename Body>
+void ifPending(KernelBuilder &k, const View &pending, const Range &rows, const Body &body) {
+  const Tile first = pending[k.range(Axis::rows, k.constant(0), 1)];
+  const Tile end = pending[k.range(Axis::rows, k.constant(1), 1)];
   const Tile begin = k.toTile(rows.begin, ElementType::i32);
-  return k.toCondition((begin < number(1)) & (number(0) < begin + rows.extent));
+  const Condition meets = k.toCondition((begin < end) & (first < begin + rows.extent));
+  k.ifThen(k.toCondition(first < end), [&] { k.ifThen(meets, body); });
 }
 
 } // namespace
@@ -47,7 +51,7 @@ Kernel forward(const ForwardSpec &spec) {
     const auto [rows, classes] = k.block(x.dim(0), w.dim(0), spec.block.rows, spec.block.columns);
     const Range tile = k.range(Axis::columns, k.programId(1), 1);
 
-    k.ifThen(meets(k, rows, pending), [&, rows = rows, classes = classes] {
+    ifPending(k, pending, rows, [&, rows = rows, classes = classes] {
       LogitPlace place{rows, classes, label[rows], {}};
       if (spec.terms.margin) place.rowNorm = rowNorm[rows];
       const Tile z = terms.logit(dot(x.rows(rows), w.rows(classes).transpose()), place);

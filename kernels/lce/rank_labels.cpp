@@ -1,5 +1,3 @@
-#include <limits>
-
 #include "kernels/lce/kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
@@ -11,16 +9,18 @@ Kernel rankLabels() {
     const View order = k.output("order", ElementType::i32, 1), run = k.output("run", ElementType::i32, 1);
     const View slot = k.output("slot", ElementType::i32, 1);
 
-    const Range rows = k.blockRows(label.dim(0), kRowsPerProgram), all = k.whole(label.dim(0));
-    // Rows without a label come last.
-    const auto key = [](const Tile &y) { return select(y >= 0, y, std::numeric_limits<int32_t>::max()); };
-    const Tile mine = key(label[rows]), every = key(label[all]);
+    const Range rows = k.blockRows(label.dim(0), kRowsPerProgram), across = rows.along(Axis::columns);
+    const View before = label.narrowed(0, rows.begin);
+    const Tile mine = label[rows], neighbours = label[across];
+    const Tile every = label[k.whole(label.dim(0))], previous = before[k.whole(before.dim(0))];
 
-    // A row's rank is the number of rows before it in (label, row) order; ranks differ, so sorting is a
-    // scatter.
-    const Tile same = every == mine, earlier = all.positions() < rows.positions();
-    const Tile rank = count(k, (every < mine) | (same & earlier));
-    const Tile isHead = (label[rows] >= 0) & (count(k, same & earlier) == 0);
+    // A row's rank is the number of rows before it in (label, row) order, in which rows without a label come
+    // first; ranks differ, so sorting is a scatter. Each of N² pairs of labels costs two comparisons or
+    // three, and none of rows.
+    const Tile same = every == mine, isEarlier = across.positions() < rows.positions();
+    const Tile earlier = count(k, previous == mine) + count(k, (neighbours == mine) & isEarlier);
+    const Tile rank = count(k, every < mine) + earlier;
+    const Tile isHead = (mine >= 0) & (earlier == 0);
 
     const Tile to = select(inside(k, rows, label.dim(0)), rank, -1);
     k.scatter(order, to, rows.positions());

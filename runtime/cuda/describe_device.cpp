@@ -13,6 +13,7 @@ struct Properties {
   std::size_t memoryBytes = 0;
   int version = 0; ///< CUDA's, 1000 · major + 10 · minor
   int major = 0, minor = 0, multiprocessors = 0, kilohertz = 0, memoryKilohertz = 0, sharedBytes = 0;
+  int cacheBytes = 0;
   int memoryPools = 0;
 };
 
@@ -25,6 +26,7 @@ StatusOr<Properties> read(const Driver &driver, CUdevice device) {
         std::pair{&found.kilohertz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE},
         std::pair{&found.memoryKilohertz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE},
         std::pair{&found.sharedBytes, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN},
+        std::pair{&found.cacheBytes, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE},
         std::pair{&found.memoryPools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED}})
     TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetAttribute, value, attribute, device));
   char text[256] = "";

@@ -85,6 +85,7 @@ struct FakeFunctions {
     const std::map<int, int> values = {{CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1980000},
                                        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
                                        {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 2619000},
+                                       {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 52428800},
                                        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, fake.major},
                                        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, fake.minor},
                                        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448},
