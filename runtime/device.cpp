@@ -106,6 +106,13 @@ TensorRef TensorRef::rows(int64_t first, int64_t count) const {
   return part;
 }
 
+TensorRef TensorRef::columns(int64_t first, int64_t count) const {
+  TensorRef part = *this;
+  if (data) part.data = static_cast<char *>(data) + first * static_cast<int64_t>(elementBytes(element));
+  part.sizes[1] = count;
+  return part;
+}
+
 Status Device::assemble(Artifact &) { return {}; }
 
 StatusOr<std::vector<int64_t>> gridFor(const Artifact &artifact,

@@ -29,6 +29,8 @@ struct TensorRef {
 
   /// Rows [first, first + count) of this tensor.
   TensorRef rows(int64_t first, int64_t count) const;
+  /// Columns [first, first + count) of this matrix.
+  TensorRef columns(int64_t first, int64_t count) const;
   int64_t elements() const { return rank == 1 ? sizes[0] : sizes[0] * sizes[1]; }
 };
 

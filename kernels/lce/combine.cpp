@@ -15,6 +15,7 @@ std::string str(const CombineSpec &spec) {
            ",e=" + elementName(spec.gradients->exponentials) + "," + spec.gradients->upstream.str() +
            completions[static_cast<int>(spec.gradients->completion)];
     if (!spec.gradients->scalesRows) text += ",no xs";
+    if (spec.gradients->inPlace) text += ",xs in place";
     if (!spec.terms.logitsAreProducts()) text += ",rates";
     if (spec.terms.margin) text += ",margin";
   }
@@ -52,11 +53,12 @@ private:
   void declareGradients(KernelBuilder &k, const CombineSpec &spec) {
     const ElementType f32 = ElementType::f32;
     upstream = declareUpstream(k, spec.gradients->upstream);
-    if (spec.gradients->scalesRows) x = k.input("xc", spec.gradients->element, 2);
+    if (spec.gradients->scalesRows && !spec.gradients->inPlace) x = k.input("xc", spec.gradients->element, 2);
     if (!spec.terms.logitsAreProducts())
       rate = k.input("rate", f32, 1), targetRate = k.input("target_rate", f32, 1);
     scale = k.output("scale", f32, 1), oneHot = k.output("one_hot", f32, 1);
     if (spec.gradients->scalesRows) scaled = k.output("xs", spec.gradients->exponentials, 2);
+    if (spec.gradients->inPlace) x = scaled;
     if (spec.gradients->completion != Completion::none) {
       factor = k.output("factor", f32, 1);
       if (spec.terms.gradEntropy) moment = k.output("moment", f32, 1);

@@ -167,8 +167,8 @@ private:
     spec.sums = p_.rowSums();
     spec.outputs = p_.outputs;
     if (p_.wantsGradients())
-      spec.gradients = {
-          p_.element, p_.exponentials(), {p_.upstream, isMean()}, p_.completion(), p_.scalesRows()};
+      spec.gradients = {p_.element,      p_.exponentials(), {p_.upstream, isMean()},
+                        p_.completion(), p_.scalesRows(),   p_.scalesInPlace()};
     return spec;
   }
 

@@ -80,7 +80,7 @@ enum class Completion { none, inPlace, again };
 /// (sums C×T, target C, anchor C, row C, label C[, tops C×T, best C×T], each of `sums` C×T[, row_norm C],
 ///  row terms, out row_loss N, out lse N[, out entropy N][, out argmax N, out correct N][, out top N, out
 ///  norm N]
-///  [, summary[, grad_output 1 or N], xc C×H[, rate C, target_rate C], out scale C, out one_hot C[, out xs
+///  [, summary[, grad_output 1 or N], [xc C×H,] [rate C, target_rate C,] out scale C, out one_hot C[, out xs
 ///  C×H]
 ///   [, out factor C[, out moment C]][, out uniform C][, out self C]])
 struct CombineSpec {
@@ -90,6 +90,7 @@ struct CombineSpec {
     UpstreamSpec upstream;
     Completion completion = Completion::none;
     bool scalesRows = true; ///< makes xs
+    bool inPlace = false;   ///< of what xs holds: there is no xc
   };
   std::optional<Gradients> gradients;
   LossTerms terms = {};
@@ -129,7 +130,7 @@ Kernel rankLabels();
 /// u[s] = Σ t_i x_i over the run that starts at sorted position s: the one-hot part of dW, of each label that
 /// occurs.
 ///
-/// (xc C×H, one_hot C, order C, run C, out u C×H)
+/// (x N×H, row C, one_hot C, order C, run C, out u C×H)
 Kernel oneHotSum(ElementType element, int64_t columns);
 
 /// sums[label] = Σ t_i over the rows of each label that occurs (0 beforehand).

@@ -55,7 +55,7 @@ Status Launches::gradients(int64_t chunk) {
     TW_RETURN_IF_ERROR(selectSlice(slice));
     TW_RETURN_IF_ERROR(complete());
     if (p_.dHidden) TW_RETURN_IF_ERROR(hiddenGradient(slice));
-    if (p_.dWeight) TW_RETURN_IF_ERROR(weightProduct(chunk));
+    if (p_.dWeight) TW_RETURN_IF_ERROR(weightGradient(chunk, slice));
     if (p_.dBias) TW_RETURN_IF_ERROR(biasGradient(chunk));
   }
   return Status();
@@ -75,7 +75,7 @@ Status Launches::launchProduct(ProductKind product) {
   if (product == ProductKind::forward) return forward();
   TW_RETURN_IF_ERROR(selectSlice(0));
   if (product == ProductKind::dHidden) return hiddenGradient(0);
-  return weightProduct(std::min<int64_t>(1, config_.chunks(p_) - 1));
+  return weightProduct(std::min<int64_t>(1, config_.chunks(p_) - 1), 0, config_.weightColumns(p_));
 }
 
 Status Launches::compact() {
@@ -178,7 +178,7 @@ Status Launches::combine() {
   append(arguments, {c_.rowLoss, c_.lse, c_.entropy, c_.argmax, c_.correct, c_.top, c_.norm});
   if (p_.wantsGradients()) {
     append(arguments, {c_.summary, t_.gradOutput});
-    if (p_.scalesRows()) append(arguments, {c_.xc});
+    if (p_.scalesRows() && !p_.scalesInPlace()) append(arguments, {c_.xc});
     append(arguments, {c_.rate, c_.targetRate, c_.scale, c_.oneHot});
     if (p_.scalesRows()) append(arguments, {c_.xs});
     append(arguments, {c_.factor, c_.moment, c_.uniform, c_.self});
@@ -220,15 +220,33 @@ Status Launches::sortLabels() {
 }
 
 Status Launches::prepareWeightGradient() {
-  TW_RETURN_IF_ERROR(launch(kernels_.oneHotSum, {c_.xc, c_.oneHot, c_.order, c_.run, c_.u}));
   if (!p_.isUniformRankOne()) return Status();
   return sumUp(kernels_.sumRows, c_.xc, c_.uniform, c_.rowSum);
 }
 
-Status Launches::weightProduct(int64_t chunk) {
-  KernelArguments arguments = {c_.e, c_.xs, c_.u, s_.slot, w_.summary, first_};
-  if (p_.isUniformRankOne()) append(arguments, {c_.rowSum, classFactor()});
-  return launchPart(kernels_.dWeight, chunk, config_.chunks(p_), arguments, s_.partial, s_.dWeight);
+Status Launches::weightGradient(int64_t chunk, int64_t slice) {
+  const int64_t width = config_.weightColumns(p_);
+  for (int64_t first = 0; first < p_.hidden; first += width) {
+    const int64_t count = std::min(width, p_.hidden - first);
+    if (slice == 0) TW_RETURN_IF_ERROR(oneHotSums(first, count));
+    TW_RETURN_IF_ERROR(weightProduct(chunk, first, count));
+  }
+  return Status();
+}
+
+Status Launches::oneHotSums(int64_t first, int64_t count) {
+  return launch(kernels_.oneHotSum, {t_.hidden.columns(first, count), c_.row, c_.oneHot, c_.order, c_.run,
+                                     c_.u.columns(0, count)});
+}
+
+Status Launches::weightProduct(int64_t chunk, int64_t first, int64_t count) {
+  const auto part = [&](const TensorRef &matrix) {
+    return matrix.data ? matrix.columns(first, count) : matrix;
+  };
+  KernelArguments arguments = {c_.e, part(c_.xs), c_.u.columns(0, count), s_.slot, w_.summary, first_};
+  if (p_.isUniformRankOne()) append(arguments, {part(c_.rowSum), classFactor()});
+  return launchPart(kernels_.dWeight, chunk, config_.chunks(p_), arguments, part(s_.partial),
+                    part(s_.dWeight));
 }
 
 Status Launches::biasGradient(int64_t chunk) {

@@ -36,7 +36,9 @@ private:
   Status hiddenGradient(int64_t slice);
   Status sortLabels();
   Status prepareWeightGradient();
-  Status weightProduct(int64_t chunk);
+  Status weightGradient(int64_t chunk, int64_t slice);
+  Status oneHotSums(int64_t first, int64_t count);
+  Status weightProduct(int64_t chunk, int64_t first, int64_t count);
   Status biasGradient(int64_t chunk);
   Status finish();
 

@@ -29,14 +29,18 @@ void sumOverRun(KernelBuilder &k, const View &order, const View &run, const Rang
 Kernel oneHotSum(ElementType element, int64_t columns) {
   const std::string specialisation = std::string(elementName(element)) + "," + std::to_string(columns);
   return defineKernel("lce_one_hot_sum", specialisation, [element, columns](KernelBuilder &k) {
-    const View x = k.input("xc", element, 2), oneHot = k.input("one_hot", ElementType::f32, 1);
+    const View x = k.input("x", element, 2), number = k.input("row", ElementType::i32, 1);
+    const View oneHot = k.input("one_hot", ElementType::f32, 1);
     const View order = k.input("order", ElementType::i32, 1), run = k.input("run", ElementType::i32, 1);
     const View u = k.output("u", ElementType::f32, 2);
 
     const auto [position, hidden] = k.block(order.dim(0), x.dim(1), 1, columns);
     sumOverRun(
         k, order, run, position,
-        [&, hidden = hidden](const Range &row) { return oneHot[row] * x.at(row, hidden); },
+        [&, hidden = hidden](const Range &row) {
+          const Range place = k.range(Axis::rows, k.toIndex(number[row]), 1);
+          return oneHot[row] * x.at(place, hidden);
+        },
         [&, position = position, hidden = hidden](const Tile &total) {
           k.store(u, position, hidden, total);
         });

@@ -17,7 +17,7 @@ constexpr double kPackCost = 10;
 
 // Larger chunks cost less, up to the whole: every chunk ends in a wave that does not fill the GPU, and adds
 // to dW once more. This share of a GPU's memory buys most of it.
-constexpr int64_t kMemoryShare = 64;
+constexpr int64_t kMemoryShare = 32;
 
 int64_t chunkBytes(const DeviceInfo &device) {
   return device.sharedBytes > 0 ? std::max(16 * kChunkBytes, device.memoryBytes / kMemoryShare) : kChunkBytes;
@@ -222,6 +222,14 @@ int64_t Config::slices(const Problem &problem) const {
   return variant == Variant::recompute ? ceilDiv(problem.classes, sliceClasses) : 1;
 }
 
+int64_t Config::weightColumns(const Problem &problem) const {
+  constexpr int64_t kMostBytes = int64_t(128) << 20, kUnit = 256; // whole tiles of any shape, or nearly
+  if (slices(problem) > 1) return problem.hidden;
+  const int64_t columnBytes = std::max<int64_t>(1, std::min(chunkRows, problem.rows)) * 4;
+  const int64_t parts = ceilDiv(problem.hidden * columnBytes, kMostBytes);
+  return std::min(problem.hidden, roundUp(ceilDiv(problem.hidden, parts), kUnit));
+}
+
 Problem asVariant(Problem problem, Variant variant) {
   problem.recompute = variant == Variant::recompute;
   return problem;
@@ -250,12 +258,13 @@ PerRowSum<bool> Problem::rowSums() const {
 
 namespace {
 
-/// A single chunk needs no buffer to add gradients up in: it may take hardly more memory than several do,
-/// whose configuration takes `bytes`.
-std::optional<Config> inOneChunk(const Problem &problem, const Config &several, int64_t bytes,
-                                 int64_t workspaceLimit, const DeviceInfo &device) {
+/// A single chunk needs no buffer to add gradients up in: it may take hardly more memory than several would
+/// whose size no limit decides.
+std::optional<Config> inOneChunk(const Problem &problem, const Config &several, int64_t workspaceLimit,
+                                 const DeviceInfo &device) {
   const Config config = configFor(problem, several.variant, chunkBucket(problem.rows), device);
-  const int64_t needed = layOut(problem, config, nullptr).bytes;
+  const int64_t needed = layOut(problem, config, nullptr).bytes,
+                bytes = layOut(problem, several, nullptr).bytes;
   const bool fits = workspaceLimit == 0 || needed <= workspaceLimit;
   return fits && needed <= bytes + bytes / 8 ? std::optional(config) : std::nullopt;
 }
@@ -310,13 +319,14 @@ StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspace
   else if (isFree)
     variant = Variant::chunked;
 
+  const int64_t largest = largestChunk(problem, variant, chunkBytes(device));
+  const Config several = configFor(problem, variant, balanced(problem.rows, largest), device);
+  if (const auto config = inOneChunk(problem, several, workspaceLimit, device)) return *config;
   int64_t smallest = std::numeric_limits<int64_t>::max();
-  for (int64_t chunk = largestChunk(problem, variant, chunkBytes(device)); chunk >= kRowStep;
-       chunk = nextSmaller(chunk)) {
+  for (int64_t chunk = largest; chunk >= kRowStep; chunk = nextSmaller(chunk)) {
     const Config config = configFor(problem, variant, balanced(problem.rows, chunk), device);
     const int64_t bytes = layOut(problem, config, nullptr).bytes;
-    if (workspaceLimit == 0 || bytes <= workspaceLimit)
-      return inOneChunk(problem, config, bytes, workspaceLimit, device).value_or(config);
+    if (workspaceLimit == 0 || bytes <= workspaceLimit) return config;
     smallest = std::min(smallest, bytes);
     if (variant == Variant::whole) break;
   }
@@ -397,14 +407,16 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
   const PerRowSum<bool> rowSums = problem.rowSums();
   for (int s = 0; s < kRowSums; ++s)
     if (rowSums[s]) w.rowSums[s] = sums.matrix(f32, c, tiles, sumStride);
-  if (problem.dWeight) w.u = carver.matrix(f32, c, h, h);
+  const int64_t columns = config.weightColumns(problem);
+  if (problem.dWeight) w.u = carver.matrix(f32, c, columns, columns);
   carver.skipTo(sums.bytes());
   if (problem.wantsGradients()) {
-    const int64_t columns = config.slices(problem) > 1 ? config.sliceClasses : v;
-    w.e = carver.matrix(problem.exponentials(), c, columns, paddedStride(columns, problem.exponentials()));
+    const int64_t classes = config.slices(problem) > 1 ? config.sliceClasses : v;
+    w.e = carver.matrix(problem.exponentials(), c, classes, paddedStride(classes, problem.exponentials()));
     w.scale = carver.vector(f32, c);
     w.oneHot = carver.vector(f32, c);
-    w.xs = problem.scalesRows() ? carver.matrix(problem.exponentials(), c, h, h) : w.xc;
+    w.xs = problem.scalesRows() && !problem.scalesInPlace() ? carver.matrix(problem.exponentials(), c, h, h)
+                                                            : w.xc;
   }
   if (config.slices(problem) > 1) {
     w.sliceLabel = carver.vector(i32, c);

@@ -38,6 +38,10 @@ struct Problem {
   Completion completion() const;
   /// Rows of X are multiplied for dW; else they go there as they are.
   bool scalesRows() const { return completion() == Completion::none || element != exponentials(); }
+  /// And nothing asks afterwards for what they were.
+  bool scalesInPlace() const {
+    return scalesRows() && element == exponentials() && !terms.labelSmoothing && !terms.margin;
+  }
   /// The gradient that all classes of a row get alike is added to the products instead.
   bool isUniformRankOne() const {
     return wantsGradients() && terms.labelSmoothing && completion() != Completion::again;
@@ -110,6 +114,8 @@ struct Config {
   const Product &operator[](ProductKind kind) const { return const_cast<Config &>(*this)[kind]; }
   int64_t chunks(const Problem &problem) const; ///< at least 1
   int64_t slices(const Problem &problem) const; ///< of the classes, at least 1
+  /// Columns of dW that are made at a time, lest u, which holds all rows' part of them, becomes large.
+  int64_t weightColumns(const Problem &problem) const;
   std::string str() const;
 };
 
@@ -143,7 +149,8 @@ struct Workspace {
   TensorRef row, compactLabel;    ///< N
   TensorRef summary;              ///< 1
   TensorRef rowLoss, lse;         ///< N, unless the caller's own are used
-  TensorRef xc, xs, u;            ///< C×H
+  TensorRef xc, xs;               ///< C×H
+  TensorRef u;                    ///< C × columns of dW
   TensorRef target, anchor, redo; ///< C
   TensorRef pending;              ///< 2
   TensorRef sums, tops;           ///< C×T

@@ -148,9 +148,10 @@ TEST(PlanForHopper, SmallerTilesWhereLargeOnesLeaveManyIdle) {
 
 TEST(PlanForHopper, ChunksAreWholeTilesOfEqualSize) {
   const Problem p = hopperProblem(16384, 4096, 128256);
-  const int64_t limit = 4.2 * (int64_t(1) << 30);
+  const int64_t limit = 4.1 * (int64_t(1) << 30);
   const Config config = *plan(p, Variant::automatic, limit, h200());
-  EXPECT_EQ(config.chunkRows, 8192);
+  EXPECT_EQ(config.chunks(p), 3);
+  EXPECT_EQ(config.chunkRows, 5504);
   EXPECT_LE(layOut(p, config, nullptr).bytes, limit);
   EXPECT_EQ(plan(p, Variant::automatic, limit * 3 / 4, h200())->chunkRows % 128, 0);
 }
@@ -160,6 +161,10 @@ TEST(PlanForHopper, OneChunkWhereItTakesNoMoreMemory) {
   for (const Problem &p : {hopperProblem(4096, 4096, 128256), hopperProblem(8192, 2304, 256000),
                            hopperProblem(16384, 4096, 128256)})
     EXPECT_EQ(plan(p, Variant::automatic, 0, h200())->chunks(p), 1) << p.str();
+  const Problem main = hopperProblem(16384, 4096, 128256);
+  const Config config = *plan(main, Variant::automatic, 4.2 * (int64_t(1) << 30), h200());
+  EXPECT_EQ(config.chunks(main), 1);
+  EXPECT_EQ(config.weightColumns(main), 2048) << "else u would take as much as X and E's sums together";
   const Problem larger = hopperProblem(65536, 4096, 128256);
   EXPECT_EQ(plan(larger, Variant::automatic, 0, h200())->chunks(larger), 8);
 }
@@ -200,9 +205,9 @@ TEST(Workspace, TensorsDoNotOverlap) {
     }
     EXPECT_LE(end, base + w.bytes);
   };
-  checkOrder({w.rowNumbers, w.summary, w.rowLoss, w.lse,  w.xc,         w.target, w.anchor,
-              w.redo,       w.pending, w.sums,    w.tops, w.rowSums[0], w.e,      w.scale,
-              w.oneHot,     w.xs,      w.order,   w.run,  w.slot,       w.partial});
+  checkOrder({w.rowNumbers, w.summary, w.rowLoss, w.lse, w.xc, w.target, w.anchor, w.redo, w.pending, w.sums,
+              w.tops, w.rowSums[0], w.e, w.scale, w.oneHot, w.order, w.run, w.slot, w.partial});
+  EXPECT_EQ(w.xs.data, w.xc.data);   // multiplied in place
   checkOrder({w.pending, w.u, w.e}); // u comes when the sums are used up
 }
 
