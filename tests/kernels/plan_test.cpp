@@ -166,7 +166,7 @@ TEST(PlanForHopper, OneChunkWhereItTakesNoMoreMemory) {
   EXPECT_EQ(config.chunks(main), 1);
   EXPECT_EQ(config.weightColumns(main), 2048) << "else u would take as much as X and E's sums together";
   const Problem larger = hopperProblem(65536, 4096, 128256);
-  EXPECT_EQ(plan(larger, Variant::automatic, 0, h200())->chunks(larger), 8);
+  EXPECT_EQ(plan(larger, Variant::automatic, 0, h200())->chunks(larger), 4);
 }
 
 TEST(PlanForHopper, OtherProblemsTakePortableCode) {

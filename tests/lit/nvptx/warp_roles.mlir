@@ -51,9 +51,9 @@
 // ALL: setmaxnreg.dec.sync.aligned.u32 40;
 // ALL: mbarrier.try_wait.parity.shared::cta.b64
 // ALL: mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], 49152;
-// COOPERATIVE-COUNT-5: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [$0]
-// CLUSTER: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [$0]
-// CLUSTER-COUNT-4: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [$0]
+// COOPERATIVE-COUNT-5: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [$0]
+// CLUSTER: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [$0]
+// CLUSTER-COUNT-4: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [$0]
 // CLUSTER: barrier.cluster.arrive;
 //
 // A tile of 128 × 256 is too large for one warpgroup; warps alike are the portable lowering.
