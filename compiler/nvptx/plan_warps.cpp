@@ -136,14 +136,11 @@ std::optional<WarpPlan> planWarps(func::FuncOp kernel, const LoweringOptions &op
     roles = rolesFit(WarpRoles::pingPong, rows, columns) ? WarpRoles::pingPong : WarpRoles::cooperative;
   if (!rolesFit(roles, rows, columns)) return std::nullopt;
 
-  const int64_t stageBytes = (rows + columns) * kStageDepth * 2;
-  Operation *store = boxedStore(kernel, product);
-  const int64_t room = options.sharedLimit - kExchangeBytes - (store ? StoreBoxes::kBytes : 0);
-  int64_t fitting = room / StageRing::bytes(1, stageBytes);
-  int64_t stages = std::min<int64_t>(fitting, options.stages ? options.stages : 4);
-  if (stages < 2 || !isProducible(kernel, product)) return std::nullopt;
-  WarpPlan plan{roles, stages, rows, columns};
-  plan.boxedStore = store;
+  WarpPlan plan{roles, options.stages ? options.stages : 4, rows, columns};
+  plan.boxedStore = boxedStore(kernel, product);
+  while (plan.stages > 1 && SharedMemory(plan).bytes > options.sharedLimit)
+    --plan.stages;
+  if (plan.stages < 2 || !isProducible(kernel, product)) return std::nullopt;
   if (options.clusterCtas == 2) shareOperand(kernel, product, plan);
   return plan;
 }

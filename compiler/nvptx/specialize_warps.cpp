@@ -12,7 +12,6 @@ using namespace mlir;
 namespace {
 
 constexpr int64_t kGroupThreads = 128, kConsumerThreads = 256, kThreads = 384;
-constexpr int64_t kExchangeAlignment = 128;
 // Of 64 K registers: 232 × 256 + 40 × 128.
 constexpr int64_t kConsumerRegisters = 232, kProducerRegisters = 40;
 constexpr int64_t kDefaultRasterRows = 8;
@@ -53,16 +52,6 @@ void describe(func::FuncOp lowered, tile::ContractOp product, const WarpPlan &pl
   lowered->setAttr("threads", b.getI64IntegerAttr(kThreads));
   lowered->setAttr("shared_bytes", b.getI64IntegerAttr(sharedBytes));
 }
-
-/// Where things lie in a CTA's shared memory: boxes and stages, which begin at multiples of 1024, first.
-struct SharedMemory {
-  explicit SharedMemory(const WarpPlan &plan)
-      : stageBytes((plan.rows + plan.columns) * kStageDepth * 2),
-        ring(plan.boxedStore ? StoreBoxes::kBytes : 0),
-        exchange(llvm::alignTo(ring + StageRing::bytes(plan.stages, stageBytes), kExchangeAlignment)),
-        bytes(exchange + kExchangeBytes) {}
-  int64_t stageBytes, ring, exchange, bytes;
-};
 
 void setRegisterLimit(Emitter &e, const char *direction, int64_t registers) {
   e.ptx({}, std::string("setmaxnreg.") + direction + ".sync.aligned.u32 " + std::to_string(registers) + ";",

@@ -9,6 +9,16 @@ namespace tilewright::nvptx {
 /// Shared memory of the consumers for values that cross threads.
 constexpr int64_t kExchangeBytes = 2 << 10;
 
+/// Where things lie in a CTA's shared memory: boxes and stages, which begin at multiples of 1024, first.
+struct SharedMemory {
+  explicit SharedMemory(const WarpPlan &plan)
+      : stageBytes((plan.rows + plan.columns) * kStageDepth * 2),
+        ring(plan.boxedStore ? StoreBoxes::kBytes : 0),
+        exchange(llvm::alignTo(ring + StageRing::bytes(plan.stages, stageBytes), 128)),
+        bytes(exchange + kExchangeBytes) {}
+  int64_t stageBytes, ring, exchange, bytes;
+};
+
 /// What both roles know of a kernel's product.
 struct ProductFrame {
   const WarpPlan &plan;

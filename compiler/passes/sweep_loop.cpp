@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "compiler/passes/block_reductions.h"
 #include "compiler/passes/memory_access.h"
 #include "compiler/passes/sweep_schedule.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -18,64 +19,6 @@ using tilewright::tile::ReductionKind;
 namespace tilewright {
 
 namespace {
-
-/// What a reduction gives over no element.
-TypedAttr neutral(OpBuilder &b, ReductionKind kind, Type element) {
-  bool lowest = kind == ReductionKind::max;
-  if (auto type = dyn_cast<FloatType>(element)) {
-    if (kind == ReductionKind::sum) return b.getFloatAttr(type, 0);
-    return b.getFloatAttr(type, APFloat::getInf(type.getFloatSemantics(), lowest));
-  }
-  unsigned bits = element.getIntOrFloatBitWidth();
-  if (kind == ReductionKind::sum) return b.getIntegerAttr(element, 0);
-  return b.getIntegerAttr(element, lowest ? APInt::getSignedMinValue(bits) : APInt::getSignedMaxValue(bits));
-}
-
-Value combine(TileBuilder &b, ReductionKind kind, Value x, Value y) {
-  bool isFloat = isa<FloatType>(tile::elementOf(x.getType()));
-  switch (kind) {
-  case ReductionKind::sum:
-    return isFloat ? b.create<arith::AddFOp>(x, y).getResult() : b.create<arith::AddIOp>(x, y);
-  case ReductionKind::max:
-    return isFloat ? b.create<arith::MaximumFOp>(x, y).getResult() : b.create<arith::MaxSIOp>(x, y);
-  case ReductionKind::min:
-    return isFloat ? b.create<arith::MinimumFOp>(x, y).getResult() : b.create<arith::MinSIOp>(x, y);
-  }
-  llvm_unreachable("all kinds are above");
-}
-
-/// What stands for m when it is subtracted: x - m must be -∞, not NaN, where both are -∞.
-Value finiteOrZero(TileBuilder &b, Value m) {
-  Type f32 = b.getF32Type();
-  Value lowest = b.full(m, neutral(b, ReductionKind::max, f32));
-  Value isLowest = b.create<arith::CmpFOp>(arith::CmpFPredicate::OEQ, m, lowest);
-  return b.create<arith::SelectOp>(isLowest, b.full(m, f32, 0), m);
-}
-
-/// Σ exp(x - m) of each row
-Value sumOfExponentials(TileBuilder &b, Value x, Value m) {
-  Value shifted = b.create<arith::SubFOp>(x, b.spread(m, x));
-  return b.reduce(ReductionKind::sum, b.create<math::ExpOp>(shifted));
-}
-
-/// m' = max(m, max x),  s' = s·exp(m - m') + Σ exp(x - m')
-SmallVector<Value> combineMaxSumExp(TileBuilder &b, Value m, Value s, Value x) {
-  Value newMax = combine(b, ReductionKind::max, m, b.reduce(ReductionKind::max, x));
-  Value shift = finiteOrZero(b, newMax);
-  Value scale = b.create<math::ExpOp>(b.create<arith::SubFOp>(m, shift));
-  Value scaled = b.create<arith::MulFOp>(s, scale);
-  return {newMax, b.create<arith::AddFOp>(scaled, sumOfExponentials(b, x, shift))};
-}
-
-/// Carried values of a reduction before the first block.
-SmallVector<Value> initialValues(TileBuilder &b, Operation *op) {
-  Value like = op->getResult(0);
-  Type element = tile::elementOf(like.getType());
-  if (auto reduce = dyn_cast<tile::ReduceOp>(op))
-    return {b.full(like, neutral(b, reduce.getKind(), element))};
-  return {b.full(like, neutral(b, ReductionKind::max, element)),
-          b.full(like, neutral(b, ReductionKind::sum, element))};
-}
 
 bool isMultipleOf(Value width, int64_t block) {
   APInt value;

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "compiler/passes/tile_builder.h"
+
+namespace tilewright {
+
+/// What a reduction gives over no element.
+mlir::TypedAttr neutral(mlir::OpBuilder &b, tile::ReductionKind kind, mlir::Type element);
+
+mlir::Value combine(TileBuilder &b, tile::ReductionKind kind, mlir::Value x, mlir::Value y);
+
+/// What stands for m when it is subtracted: x - m must be -∞, not NaN, where both are -∞.
+mlir::Value finiteOrZero(TileBuilder &b, mlir::Value m);
+
+/// Σ exp(x - m) of each row
+mlir::Value sumOfExponentials(TileBuilder &b, mlir::Value x, mlir::Value m);
+
+/// m' = max(m, max x),  s' = s·exp(m - m') + Σ exp(x - m')
+mlir::SmallVector<mlir::Value> combineMaxSumExp(TileBuilder &b, mlir::Value m, mlir::Value s, mlir::Value x);
+
+/// Carried values of a reduction before the first block.
+mlir::SmallVector<mlir::Value> initialValues(TileBuilder &b, mlir::Operation *op);
+
+} // namespace tilewright
