@@ -60,20 +60,27 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units
   return best;
 }
 
+/// Whether a thread that holds 192 of a tile's sums has registers left for what becomes of them: not for what
+/// is there already in dW, or what all classes of a row get alike.
+bool hidesEpilogue(const Problem &problem, ProductKind kind) {
+  const bool dWeightIsPlain = !problem.accumulate && !problem.isUniformRankOne() && !problem.terms.margin;
+  return kind == ProductKind::forward || (kind == ProductKind::dWeight && dWeightIsPlain);
+}
+
 /// One of `rows` × `columns` over `depth` whose warps have roles. Exponentials, and the many stores of dW,
 /// hide behind another tile's products. dX's tiles are few and deep: where few of the largest kind would
 /// leave multiprocessors idle at the end, smaller ones are taken, and pairs share what they copy.
-Product chooseWarpgroupProduct(ProductKind kind, int64_t rows, int64_t columns, int64_t depth,
-                               const DeviceInfo &device) {
+Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t rows, int64_t columns,
+                               int64_t depth, const DeviceInfo &device) {
   using Roles = Schedule::WarpRoles;
   const Block large{256, 128}, small{128, 192};
-  const bool isDeep = kind == ProductKind::dHidden;
+  const bool takesTurns = hidesEpilogue(problem, kind);
   const auto cost = [&](const Block &block) { return tileCost(block, rows, columns, device.units); };
   Product product;
-  product.block = isDeep && cost(large) <= cost(small) ? large : small;
-  product.roles = isDeep ? Roles::cooperative : Roles::pingPong;
+  product.block = !takesTurns && cost(large) <= cost(small) ? large : small;
+  product.roles = takesTurns ? Roles::pingPong : Roles::cooperative;
   product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, device));
-  product.clusterCtas = isDeep ? 2 : 1;
+  product.clusterCtas = takesTurns ? 1 : 2;
   product.stages = 4;
   if (sharedBytesOf(product) > device.sharedBytes) product.stages = 3;
   return product;
@@ -93,7 +100,7 @@ void chooseGpuBlocks(const Problem &problem, const DeviceInfo &device, Config &c
   };
   const auto choose = [&](ProductKind kind, int64_t rows, int64_t columns, int64_t depth) {
     if (device.warpgroups && allowsRoles(problem, kind))
-      config[kind] = chooseWarpgroupProduct(kind, rows, columns, depth, device);
+      config[kind] = chooseWarpgroupProduct(problem, kind, rows, columns, depth, device);
     else
       config[kind].block = block(rows, columns);
   };

@@ -87,7 +87,7 @@ TEST_F(LossErrors, Options) {
   const DeviceTensor dHidden = DeviceTensor::matrix(device, ElementType::f32, 6, 8);
   tensors.dHidden = dHidden;
   options.workspaceLimit = 100;
-  expectError("a workspace limit of 100 bytes is too small: variant recompute needs at least", options);
+  expectError("a workspace limit of 100 bytes is too small: variant chunked needs at least", options);
   options.variant = Variant::chunked;
   expectError("a workspace limit of 100 bytes is too small: variant chunked needs at least", options);
   options = {};
