@@ -116,8 +116,10 @@ LossErrors sampledErrors(const LinearProblem &problem, const LinearOutputs &outp
     const RowReference reference = referenceRow(problem, row);
     const double error = std::fabs(outputs.lse[row] - reference.lse) / reference.logitSize;
     errors.loss = error <= errors.loss ? errors.loss : error; // keeps NaN
+    if (outputs.dHidden.empty()) continue;
     dHidden.add(&outputs.dHidden[row * hidden], reference.dHidden.data(), hidden);
   }
+  if (outputs.dWeight.empty()) return errors;
   for (int64_t k = 0; k < std::min(samples, classes); ++k) {
     const int64_t label = samplePosition(k, std::min(samples, classes), classes);
     dWeight.add(&outputs.dWeight[label * hidden], referenceClass(problem, outputs.lse, label).data(), hidden);

@@ -13,12 +13,19 @@ namespace tilewright {
 
 /// Each measures, prints a table, and returns the same figures as JSON.
 
-/// Linear + cross entropy forward and backward in a limited workspace (0: not limited), in turn with its
-/// three products through a library, on random data or on data as of a trained model. Checks a sample of the
-/// result against float64 first.
+/// What of linear + cross entropy is measured, and beside what.
+struct LinearBench {
+  Floor floor = Floor::none;
+  int64_t workspaceLimit = 0;      ///< bytes; 0: none
+  bool peaked = false;             ///< data as of a trained model
+  bool lossOnly = false;           ///< no gradient
+  bool wideWeightGradient = false; ///< dW in fp32
+};
+
+/// Linear + cross entropy in turn with its products through a library. Checks a sample of the result against
+/// float64 first.
 StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape,
-                                             const NumberType &type, Floor floor, int64_t workspaceLimit,
-                                             bool peaked);
+                                             const NumberType &type, const LinearBench &what);
 
 /// Linear + cross entropy with each of its options, in turn with the plain loss.
 StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemShape &shape,
@@ -29,8 +36,8 @@ StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemSha
 StatusOr<nlohmann::ordered_json> benchOverLogits(Runtime &runtime, const ProblemShape &shape,
                                                  ElementType element);
 
-/// From DSL to object or PTX for each kernel; then a first call with nothing cached, and one with all kernels on
-/// disk. A GPU's code is for the named target (empty: all that it has).
+/// From DSL to object or PTX for each kernel; then a first call with nothing cached, and one with all kernels
+/// on disk. A GPU's code is for the named target (empty: all that it has).
 StatusOr<nlohmann::ordered_json> benchCompile(const ProblemShape &shape, ElementType element,
                                               const std::string &target);
 

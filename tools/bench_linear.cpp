@@ -28,8 +28,9 @@ nlohmann::ordered_json row(const std::string &name, double milliseconds, double 
 }
 
 void print(const nlohmann::ordered_json &result) {
-  fmt::print("linear + cross entropy, forward and backward: N {}, H {}, V {}, {}, {} data\n",
-             result["rows"].get<int64_t>(), result["hidden"].get<int64_t>(), result["classes"].get<int64_t>(),
+  fmt::print("linear + cross entropy, {}: N {}, H {}, V {}, {}, {} data\n",
+             result["computes"].get<std::string>(), result["rows"].get<int64_t>(),
+             result["hidden"].get<int64_t>(), result["classes"].get<int64_t>(),
              result["dtype"].get<std::string>(), result["data"].get<std::string>());
   Table table({"", "ms", "GFLOP/s", "ratio"});
   const double floor = result.value("floor_ms", result["times"][0]["ms"].get<double>());
@@ -60,40 +61,44 @@ Status checkFits(double bytes, const Device &device) {
 }
 
 StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape,
-                                             const NumberType &type, Floor floor, int64_t workspaceLimit,
-                                             bool peaked) {
+                                             const NumberType &type, const LinearBench &what) {
   Device &device = runtime.device();
-  TW_RETURN_IF_ERROR(checkFits(bytesNeeded(shape, type.element, floor), device));
+  TW_RETURN_IF_ERROR(checkFits(bytesNeeded(shape, type.element, what.floor), device));
   const LinearProblem problem =
-      peaked ? peakedProblem(shape, type.element, 1) : randomProblem(shape, type.element, 1);
-  TW_ASSIGN_OR_RETURN(const LinearProblemTensors tensors, uploadProblem(device, problem));
+      what.peaked ? peakedProblem(shape, type.element, 1) : randomProblem(shape, type.element, 1);
+  TW_ASSIGN_OR_RETURN(const LinearProblemTensors tensors,
+                      uploadProblem(device, problem, what.wideWeightGradient));
   LinearCrossEntropyOptions options;
   options.tf32 = type.tf32;
-  options.workspaceLimit = workspaceLimit;
+  options.workspaceLimit = what.workspaceLimit;
   LossReport report;
   const auto run = [&]() -> Status {
-    TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, tensors.refs(), options));
+    LinearCrossEntropyTensors t = tensors.refs();
+    if (what.lossOnly) t.dHidden = t.dWeight = {};
+    TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, t, options));
     return {};
   };
 
   TW_RETURN_IF_ERROR(run());
-  TW_ASSIGN_OR_RETURN(const LinearOutputs outputs, downloadOutputs(device, tensors));
+  TW_ASSIGN_OR_RETURN(LinearOutputs outputs, downloadOutputs(device, tensors));
+  if (what.lossOnly) outputs.dHidden.clear(), outputs.dWeight.clear();
   const LossErrors errors = sampledErrors(problem, outputs, kSamples);
   TW_RETURN_IF_ERROR(checkErrors(errors, type));
   TW_ASSIGN_OR_RETURN(const int64_t peak, device.peakBytes(nullptr, run));
 
   std::vector<Contestant> contestants = {{"tilewright", [&] { return device.time(nullptr, run); }}};
-  std::vector<std::unique_ptr<ThreeProducts>> products;
-  if (floor != Floor::none) {
-    TW_ASSIGN_OR_RETURN(products, ThreeProducts::make(floor, type.tf32, device, problem, tensors));
+  std::vector<std::unique_ptr<Products>> products;
+  if (what.floor != Floor::none) {
+    TW_ASSIGN_OR_RETURN(products,
+                        Products::make(what.floor, type.tf32, what.lossOnly, device, problem, tensors));
     for (const auto &way : products)
       contestants.push_back({way->description(), [&way] { return way->milliseconds(); }});
   }
   TW_ASSIGN_OR_RETURN(const ContestResult times,
                       contest(contestants, ContestMethod::of(device, kSeconds, contestants.size())));
 
-  const double flops = 6.0 * static_cast<double>(shape.rows) * static_cast<double>(shape.hidden) *
-                       static_cast<double>(shape.classes);
+  const double flops = (what.lossOnly ? 2.0 : 6.0) * static_cast<double>(shape.rows) *
+                       static_cast<double>(shape.hidden) * static_cast<double>(shape.classes);
   nlohmann::ordered_json result = {
       {"loss", "linear_cross_entropy"},
       {"device", device.info().name},
@@ -101,7 +106,10 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
       {"hidden", shape.hidden},
       {"classes", shape.classes},
       {"dtype", type.name()},
-      {"data", peaked ? "peaked" : "random"},
+      {"computes", what.lossOnly             ? "loss alone"
+                   : what.wideWeightGradient ? "loss, dX, dW in f32"
+                                             : "loss, dX, dW"},
+      {"data", what.peaked ? "peaked" : "random"},
       {"variant", variantName(report.variant)},
       {"configuration", report.configuration},
       {"workspace_bytes", report.workspaceBytes},

@@ -14,39 +14,49 @@ namespace {
 
 constexpr int64_t kChunk = 4096; // rows that stay in the second-level cache longer than the whole
 
-class BlasProducts final : public ThreeProducts {
+class BlasProducts final : public Products {
 public:
-  BlasProducts(Blas blas, const LinearProblem &problem)
-      : blas_(std::move(blas)), problem_(problem), logits_(problem.shape.rows * problem.shape.classes),
-        dHidden_(problem.hidden.size()), dWeight_(problem.weight.size()) {}
+  BlasProducts(Blas blas, const LinearProblem &problem, bool lossOnly)
+      : blas_(std::move(blas)), problem_(problem), lossOnly_(lossOnly),
+        logits_(problem.shape.rows * problem.shape.classes), dHidden_(problem.hidden.size()),
+        dWeight_(problem.weight.size()) {}
 
   StatusOr<double> milliseconds() override {
     return wallMilliseconds([&]() -> Status {
       const auto [rows, hidden, classes] = problem_.shape;
       const float *x = problem_.hidden.data(), *w = problem_.weight.data();
       blas_.product(false, true, rows, classes, hidden, x, w, logits_.data());
+      if (lossOnly_) return {};
       blas_.product(false, false, rows, hidden, classes, logits_.data(), w, dHidden_.data());
       blas_.product(true, false, classes, hidden, rows, logits_.data(), x, dWeight_.data());
       return {};
     });
   }
 
-  std::string description() const override { return "three sgemm, " + blas_.description(); }
+  std::string description() const override {
+    return (lossOnly_ ? "one sgemm, " : "three sgemm, ") + blas_.description();
+  }
 
 private:
   Blas blas_;
   const LinearProblem &problem_;
+  const bool lossOnly_;
   std::vector<float> logits_, dHidden_, dWeight_;
 };
 
-/// Of the problem's own type, with its gradients' memory as output.
-class CublasProducts final : public ThreeProducts {
+/// What cuBLAS's products write, of the problem's own type.
+struct CublasOutputs {
+  OwnedTensor logits, dWeight;
+};
+
+/// Of the problem's own type, with its dX's memory as output.
+class CublasProducts final : public Products {
 public:
-  /// In calls of `chunk` rows each, for which `logits` has room.
+  /// In calls of `chunk` rows each.
   CublasProducts(std::shared_ptr<const Cublas> cublas, Device &device, const LinearProblemTensors &tensors,
-                 std::shared_ptr<const OwnedTensor> logits, int64_t chunk)
-      : cublas_(std::move(cublas)), device_(device), tensors_(tensors), logits_(std::move(logits)),
-        chunk_(chunk) {}
+                 std::shared_ptr<const CublasOutputs> outputs, bool lossOnly, int64_t chunk)
+      : cublas_(std::move(cublas)), device_(device), tensors_(tensors), outputs_(std::move(outputs)),
+        lossOnly_(lossOnly), chunk_(chunk) {}
 
   StatusOr<double> milliseconds() override {
     const int64_t rows = tensors_.hidden.ref.sizes[0];
@@ -58,7 +68,7 @@ public:
   }
 
   std::string description() const override {
-    return fmt::format("three products, {}, {}", cublas_->description(),
+    return fmt::format("{}, {}, {}", lossOnly_ ? "one product" : "three products", cublas_->description(),
                        chunk_ == tensors_.hidden.ref.sizes[0] ? "whole"
                                                               : fmt::format("chunks of {} rows", chunk_));
   }
@@ -66,11 +76,12 @@ public:
 private:
   Status enqueue(int64_t first, int64_t rows) const {
     const TensorRef x = rowsOf(tensors_.hidden.ref, first), dx = rowsOf(tensors_.dHidden.ref, first);
-    const TensorRef &w = tensors_.weight.ref, &z = logits_->ref;
+    const TensorRef &w = tensors_.weight.ref, &z = outputs_->logits.ref;
     const int64_t hidden = x.sizes[1], classes = w.sizes[0];
     TW_RETURN_IF_ERROR(cublas_->product(false, true, rows, classes, hidden, x, w, z));
+    if (lossOnly_) return {};
     TW_RETURN_IF_ERROR(cublas_->product(false, false, rows, hidden, classes, z, w, dx));
-    return cublas_->product(true, false, classes, hidden, rows, z, x, tensors_.dWeight.ref, first > 0);
+    return cublas_->product(true, false, classes, hidden, rows, z, x, outputs_->dWeight.ref, first > 0);
   }
 
   /// From a row on.
@@ -82,15 +93,16 @@ private:
   std::shared_ptr<const Cublas> cublas_;
   Device &device_;
   const LinearProblemTensors &tensors_;
-  std::shared_ptr<const OwnedTensor> logits_;
+  std::shared_ptr<const CublasOutputs> outputs_;
+  const bool lossOnly_;
   const int64_t chunk_;
 };
 
 } // namespace
 
-StatusOr<std::vector<std::unique_ptr<ThreeProducts>>>
-ThreeProducts::make(Floor floor, bool tf32, Device &device, const LinearProblem &problem,
-                    const LinearProblemTensors &tensors) {
+StatusOr<std::vector<std::unique_ptr<Products>>> Products::make(Floor floor, bool tf32, bool lossOnly,
+                                                                Device &device, const LinearProblem &problem,
+                                                                const LinearProblemTensors &tensors) {
   const auto [rows, hidden, classes] = problem.shape;
   const bool onGpu = device.target().kind == TargetKind::nvptx;
   if (onGpu != (floor == Floor::cublas))
@@ -98,19 +110,23 @@ ThreeProducts::make(Floor floor, bool tf32, Device &device, const LinearProblem 
                      device.info().name + ", found the other; choose the device with TILEWRIGHT_DEVICE");
   if (std::max({rows, hidden, classes}) > std::numeric_limits<int>::max())
     return userError("expected sizes below 2^31 with --against, which the library cannot exceed");
-  std::vector<std::unique_ptr<ThreeProducts>> ways;
+  std::vector<std::unique_ptr<Products>> ways;
   if (floor == Floor::blas) {
     TW_ASSIGN_OR_RETURN(Blas blas, Blas::load(device.info().units));
-    ways.push_back(std::make_unique<BlasProducts>(std::move(blas), problem));
+    ways.push_back(std::make_unique<BlasProducts>(std::move(blas), problem, lossOnly));
     return ways;
   }
-  TW_ASSIGN_OR_RETURN(OwnedTensor logits, allocateTensor(device, problem.element, {rows, classes}));
+  CublasOutputs outputs;
+  TW_ASSIGN_OR_RETURN(outputs.logits, allocateTensor(device, problem.element, {rows, classes}));
+  if (!lossOnly) {
+    TW_ASSIGN_OR_RETURN(outputs.dWeight, allocateTensor(device, problem.element, {classes, hidden}));
+  }
   TW_ASSIGN_OR_RETURN(Cublas cublas, Cublas::load(tf32));
   const auto shared = std::make_shared<const Cublas>(std::move(cublas));
-  const auto room = std::make_shared<const OwnedTensor>(std::move(logits));
+  const auto room = std::make_shared<const CublasOutputs>(std::move(outputs));
   for (const int64_t chunk : {rows, kChunk})
     if (ways.empty() || chunk < rows)
-      ways.push_back(std::make_unique<CublasProducts>(shared, device, tensors, room, chunk));
+      ways.push_back(std::make_unique<CublasProducts>(shared, device, tensors, room, lossOnly, chunk));
   return ways;
 }
 

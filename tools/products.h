@@ -11,21 +11,21 @@ namespace tilewright {
 /// What the loss is measured against.
 enum class Floor { none, blas, cublas };
 
-/// The three products of the loss and its gradients and nothing else, through a library: what no exact
-/// implementation can avoid. The problem and its tensors outlive it.
-class ThreeProducts {
+/// The products of the loss and nothing else, through a library: what no exact implementation can avoid.
+/// Three with its gradients, else one. The problem and its tensors outlive it.
+class Products {
 public:
-  virtual ~ThreeProducts() = default;
-  /// The milliseconds that the three take, one behind the other.
+  virtual ~Products() = default;
+  /// The milliseconds that they take, one behind the other.
   virtual StatusOr<double> milliseconds() = 0;
   virtual std::string description() const = 0;
 
   /// In all the ways in which the library may be called, of which the fastest is the floor. `floor` is not
   /// none; of cuBLAS, `tf32` allows it to round f32 operands. Errors say what is missing: a library, a
   /// device, or memory.
-  static StatusOr<std::vector<std::unique_ptr<ThreeProducts>>> make(Floor floor, bool tf32, Device &device,
-                                                                    const LinearProblem &problem,
-                                                                    const LinearProblemTensors &tensors);
+  static StatusOr<std::vector<std::unique_ptr<Products>>> make(Floor floor, bool tf32, bool lossOnly,
+                                                               Device &device, const LinearProblem &problem,
+                                                               const LinearProblemTensors &tensors);
 };
 
 } // namespace tilewright

@@ -67,7 +67,8 @@ LinearCrossEntropyTensors LinearProblemTensors::refs() const {
   return {hidden.ref, weight.ref, label.ref, {}, loss.ref, lse.ref, dHidden.ref, dWeight.ref};
 }
 
-StatusOr<LinearProblemTensors> uploadProblem(Device &device, const LinearProblem &problem) {
+StatusOr<LinearProblemTensors> uploadProblem(Device &device, const LinearProblem &problem,
+                                             bool wideWeightGradient) {
   const auto [rows, hidden, classes] = problem.shape;
   const ElementType element = problem.element;
   LinearProblemTensors tensors;
@@ -77,7 +78,8 @@ StatusOr<LinearProblemTensors> uploadProblem(Device &device, const LinearProblem
   TW_ASSIGN_OR_RETURN(tensors.loss, allocateTensor(device, ElementType::f32, {1}));
   TW_ASSIGN_OR_RETURN(tensors.lse, allocateTensor(device, ElementType::f32, {rows}));
   TW_ASSIGN_OR_RETURN(tensors.dHidden, allocateTensor(device, element, {rows, hidden}));
-  TW_ASSIGN_OR_RETURN(tensors.dWeight, allocateTensor(device, element, {classes, hidden}));
+  const ElementType dWeight = wideWeightGradient ? ElementType::f32 : element;
+  TW_ASSIGN_OR_RETURN(tensors.dWeight, allocateTensor(device, dWeight, {classes, hidden}));
   return tensors;
 }
 

@@ -28,12 +28,13 @@ LinearProblem randomProblem(const ProblemShape &shape, ElementType element, uint
 /// these have an exponential below 2^-30 of the label's.
 LinearProblem peakedProblem(const ProblemShape &shape, ElementType element, uint64_t seed);
 
-/// A problem on a device, with gradients of the inputs' type.
+/// A problem on a device, with gradients of the inputs' type, or dW in fp32.
 struct LinearProblemTensors {
   OwnedTensor hidden, weight, label, loss, lse, dHidden, dWeight;
   LinearCrossEntropyTensors refs() const;
 };
-StatusOr<LinearProblemTensors> uploadProblem(Device &device, const LinearProblem &problem);
+StatusOr<LinearProblemTensors> uploadProblem(Device &device, const LinearProblem &problem,
+                                             bool wideWeightGradient = false);
 
 /// What a device computed for a problem.
 struct LinearOutputs {
