@@ -1,5 +1,6 @@
 #include "compiler/target.h"
 
+#include <cstdlib>
 #include <map>
 
 #include "llvm/ADT/StringMap.h"
@@ -14,6 +15,11 @@ constexpr const char *kNvidiaArchs[] = {"sm_80", "sm_86", "sm_87", "sm_89", "sm_
 std::string Target::str() const {
   std::string text = (kind == TargetKind::cpu ? "cpu " : "nvptx ") + arch;
   return features.empty() ? text : text + " " + features;
+}
+
+int Target::capability() const {
+  constexpr std::size_t kDigitsAt = 3; // of "sm_80"
+  return kind == TargetKind::nvptx ? std::atoi(arch.c_str() + kDigitsAt) : 0;
 }
 
 int64_t Target::sharedLimit() const {

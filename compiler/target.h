@@ -15,6 +15,8 @@ struct Target {
   std::string arch;     ///< LLVM's processor name: "znver4", "sm_90a"
   std::string features; ///< LLVM's feature string, "+avx512f,-amx-tile,…"; empty for nvptx
 
+  /// 80 of "sm_80", 90 of "sm_90a"; 0 of a CPU.
+  int capability() const;
   /// Bytes of shared memory that one program can have; 0 where there is none.
   int64_t sharedLimit() const;
 

@@ -17,6 +17,7 @@ namespace tilewright {
 namespace {
 
 using namespace lce;
+
 std::string describe(const Problem &problem, const Config &config, const DeviceInfo &device) {
   const bool falls = device.warpgroups && !problem.aligned;
   return config.str() + (falls ? "; portable code, as rows do not begin at multiples of 16 bytes" : "");

@@ -13,6 +13,7 @@ namespace tilewright {
 namespace {
 
 using namespace lce;
+
 /// The loss's problem as far as its first product goes.
 StatusOr<Problem> validate(const LinearLogitsTensors &t, const LogitOptions &options) {
   LossOptions loss;

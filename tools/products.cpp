@@ -75,19 +75,13 @@ public:
 
 private:
   Status enqueue(int64_t first, int64_t rows) const {
-    const TensorRef x = rowsOf(tensors_.hidden.ref, first), dx = rowsOf(tensors_.dHidden.ref, first);
+    const TensorRef x = tensors_.hidden.ref.rows(first, rows), dx = tensors_.dHidden.ref.rows(first, rows);
     const TensorRef &w = tensors_.weight.ref, &z = outputs_->logits.ref;
     const int64_t hidden = x.sizes[1], classes = w.sizes[0];
     TW_RETURN_IF_ERROR(cublas_->product(false, true, rows, classes, hidden, x, w, z));
     if (lossOnly_) return {};
     TW_RETURN_IF_ERROR(cublas_->product(false, false, rows, hidden, classes, z, w, dx));
     return cublas_->product(true, false, classes, hidden, rows, z, x, outputs_->dWeight.ref, first > 0);
-  }
-
-  /// From a row on.
-  static TensorRef rowsOf(TensorRef matrix, int64_t first) {
-    matrix.data = static_cast<char *>(matrix.data) + first * matrix.rowStride * elementBytes(matrix.element);
-    return matrix;
   }
 
   std::shared_ptr<const Cublas> cublas_;

@@ -116,10 +116,6 @@ std::string place(int64_t operand, int64_t offset) {
   return "[$" + std::to_string(operand) + (offset ? "+" + std::to_string(offset) : "") + "]";
 }
 
-} // namespace
-
-namespace {
-
 /// A kind of memory, and the register class of its addresses.
 struct Space {
   const char *name, *address;

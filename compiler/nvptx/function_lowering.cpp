@@ -31,6 +31,14 @@ Value rootOf(Value view) {
   return view;
 }
 
+llvm::SmallPtrSet<void *, 4> writtenRootsOf(func::FuncOp kernel) {
+  llvm::SmallPtrSet<void *, 4> roots;
+  kernel.walk([&](Operation *op) {
+    if (isStore(op)) roots.insert(rootOf(viewOf(op)).getAsOpaquePointer());
+  });
+  return roots;
+}
+
 bool isReplaced(Operation *load) {
   SmallVector<Operation *> stores;
   load->getParentOfType<func::FuncOp>().walk([&](Operation *op) {
@@ -55,11 +63,9 @@ bool isReplaced(Operation *load) {
 FunctionLowering::~FunctionLowering() = default;
 
 FunctionLowering::FunctionLowering(func::FuncOp kernel, const LoweringOptions &options, Emitter &emitter)
-    : kernel(kernel), options_(options), layouts_(kernel, options), e(emitter) {
-  kernel.walk([&](Operation *op) {
-    if (isStore(op)) writtenRoots.insert(rootOf(viewOf(op)).getAsOpaquePointer());
-    hasProducts |= isa<tile::ContractOp, tile::DotOp>(op);
-  });
+    : kernel(kernel), options_(options), layouts_(kernel, options), e(emitter),
+      writtenRoots(writtenRootsOf(kernel)) {
+  kernel.walk([&](Operation *op) { hasProducts |= isa<tile::ContractOp, tile::DotOp>(op); });
   placeOnChip();
   findCopies();
 }

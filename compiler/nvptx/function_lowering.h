@@ -51,6 +51,8 @@ struct Team {
 Num addressOfSharedMemory(Emitter &e); ///< i32
 /// The view that a narrowed one is a part of.
 Value rootOf(Value view);
+/// Memory that a kernel writes, by the views that `rootOf` gives.
+llvm::SmallPtrSet<void *, 4> writtenRootsOf(mlir::func::FuncOp kernel);
 /// Whether a load reads a block that goes into nothing but what a store of the same block replaces it with:
 /// it may then be read as late as the store needs it.
 bool isReplaced(mlir::Operation *load);

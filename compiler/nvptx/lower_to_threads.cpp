@@ -26,10 +26,7 @@ static void declareSharedMemory(ModuleOp module) {
 /// Loads of a block's that read the same elements of memory that the kernel does not write become one. CSE
 /// leaves them, for it sees that something is written.
 static void mergeLoads(func::FuncOp kernel) {
-  llvm::SmallPtrSet<void *, 4> written;
-  kernel.walk([&](Operation *op) {
-    if (isStore(op)) written.insert(rootOf(viewOf(op)).getAsOpaquePointer());
-  });
+  const llvm::SmallPtrSet<void *, 4> written = writtenRootsOf(kernel);
   kernel.walk([&](Block *block) {
     SmallVector<Operation *> known;
     for (Operation &op : llvm::make_early_inc_range(*block)) {

@@ -55,27 +55,22 @@ void Partners::exchange(tile::ExchangeOp op, ArrayRef<Value> values, ArrayRef<Nu
   Emitter &e = lowering.emitter();
   if (isAwaited) clusterWait(e);
   isAwaited = false;
-  if (!barriers.contains(op)) return exchangeBetweenBarriers(values, places);
+  const bool isCounted = barriers.contains(op);
+  // Without counting, all CTAs must have started, and nobody read the places any more.
+  if (!isCounted) clusterBarrier(e);
+  if (values.empty()) return;
   // Each of the first threads tells one partner.
   Value tells = e.thread() < count;
   Num told = minimum(e.thread(), e.i32(count - 1));
-  Num barrier = barrierOf(op), number = e.num(e.b.create<NVVM::BlockIdYOp>(e.b.getI32Type()));
-  for (auto [value, place] : llvm::zip(values, places))
-    e.tellIf(tells, told, place + number * bytesOf(value.getType()), value, barrier);
-  waitForPhase(e, barrier, e.i32(0));
-}
-
-/// The first barrier makes sure that all CTAs have started, and that nobody reads the places any more.
-void Partners::exchangeBetweenBarriers(ArrayRef<Value> values, ArrayRef<Num> places) {
-  Emitter &e = lowering.emitter();
-  clusterBarrier(e);
-  if (values.empty()) return;
-  Value tells = e.thread() < count;
-  Num told = minimum(e.thread(), e.i32(count - 1));
   Num number = e.num(e.b.create<NVVM::BlockIdYOp>(e.b.getI32Type()));
-  for (auto [value, place] : llvm::zip(values, places))
-    e.storeClusterIf(tells, told, place + number * bytesOf(value.getType()), value);
-  clusterBarrier(e);
+  for (auto [value, place] : llvm::zip(values, places)) {
+    Num there = place + number * bytesOf(value.getType());
+    if (isCounted)
+      e.tellIf(tells, told, there, value, barrierOf(op));
+    else
+      e.storeClusterIf(tells, told, there, value);
+  }
+  isCounted ? waitForPhase(e, barrierOf(op), e.i32(0)) : clusterBarrier(e);
 }
 
 } // namespace tilewright::nvptx

@@ -22,7 +22,6 @@ public:
 private:
   int64_t bytesOfOne(tile::ExchangeOp op) const; ///< that one partner tells
   Num barrierOf(tile::ExchangeOp op);
-  void exchangeBetweenBarriers(llvm::ArrayRef<Value> values, llvm::ArrayRef<Num> places);
 
   FunctionLowering &lowering;
   int64_t count = 1;

@@ -32,7 +32,7 @@ def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
     Option<"step", "step", "int64_t", "0", "32 or 64 elements of the contracted axis in a stage; 0: chosen">,
     Option<"hopper", "hopper", "bool", "false", "for sm_90a, and matrices whose rows are aligned to 16 bytes">,
     Option<"roles", "roles", "int64_t", "0", "0: chosen, 1: warps alike, 2: cooperative, 3: pingPong">,
-    Option<"clusterCtas", "cluster-ctas", "int64_t", "0", "CTAs that share copies of the left operand, 1 or 2; 0: chosen">,
+    Option<"clusterCtas", "cluster-ctas", "int64_t", "0", "CTAs that share copies of an operand, 1 or 2; 0: chosen">,
     Option<"rasterRows", "raster-rows", "int64_t", "0", "rows of programs that a persistent grid walks column by column">,
     Option<"sharedLimit", "shared-limit", "int64_t", "101376", "bytes of shared memory that a CTA can have">,
   ];

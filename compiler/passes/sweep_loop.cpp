@@ -200,10 +200,6 @@ llvm::DenseMap<Operation *, Value> cutViews(TileBuilder &b, ArrayRef<Operation *
   return views;
 }
 
-} // namespace
-
-namespace {
-
 /// The loops of one sweep. Blocks of the first, `interior`, need no masks; the second does the rest of the
 /// row, and before it the block with the position that all rows compare theirs with:
 ///

@@ -1,5 +1,3 @@
-#include <cstdlib>
-
 #include "kernels/ce/kernels.h"
 
 namespace tilewright::ce {
@@ -14,9 +12,7 @@ constexpr int64_t kWarpPart =
 constexpr int kMostWarps = 8;
 constexpr int kMostPartners = 8; ///< CTAs of a cluster that every device with clusters can run
 
-bool hasClusters(const Target &target) {
-  return target.arch.rfind("sm_", 0) == 0 && std::atoi(target.arch.c_str() + 3) >= 90;
-}
+constexpr int kFirstWithClusters = 90;
 
 bool readsTwice(const RowSpec &spec) { return spec.gradient || spec.outputs.best || spec.outputs.entropy; }
 
@@ -34,7 +30,8 @@ RowSchedule scheduleRow(const RowSpec &spec, int64_t classes, const Target &targ
   RowSchedule result;
   if (target.kind != TargetKind::nvptx || !readsTwice(spec) || rowBytes < kShortRow) return result;
   int partners = 1;
-  while (hasClusters(target) && partners < kMostPartners && rowBytes > kPart * partners)
+  const bool hasClusters = target.capability() >= kFirstWithClusters;
+  while (hasClusters && partners < kMostPartners && rowBytes > kPart * partners)
     partners *= 2;
   const int64_t part = (rowBytes + partners - 1) / partners;
   if (part > kLargestPart) return result;

@@ -131,8 +131,7 @@ Status Launches::selectSlice(int64_t slice) {
   for (TensorRef *tensor : {&s_.weight, &s_.classWeight, &s_.dWeight, &s_.dBias, &s_.slot, &s_.labelSums,
                             &s_.partial, &s_.partialBias, &s_.values.bias, &s_.values.classNorm})
     if (tensor->data) *tensor = tensor->rows(first, count);
-  c_.e = w_.e.rows(0, c_.xc.sizes[0]);
-  c_.e.sizes[1] = count;
+  c_.e = w_.e.rows(0, c_.xc.sizes[0]).columns(0, count);
   s_.label = w_.sliceLabel.rows(0, c_.xc.sizes[0]);
   return launch(kernels_.sliceLabels, {c_.compactLabel, first, count, s_.label});
 }
@@ -250,8 +249,7 @@ Status Launches::weightProduct(int64_t chunk, int64_t first, int64_t count) {
 }
 
 Status Launches::biasGradient(int64_t chunk) {
-  TensorRef parts = w_.biasParts.rows(0, ceilDiv(c_.e.sizes[0], kSummedRows));
-  parts.sizes[1] = c_.e.sizes[1];
+  const TensorRef parts = w_.biasParts.rows(0, ceilDiv(c_.e.sizes[0], kSummedRows)).columns(0, c_.e.sizes[1]);
   TW_RETURN_IF_ERROR(launch(kernels_.sumExponentials, {c_.e, c_.scale, w_.summary, first_, parts}));
   KernelArguments arguments = {parts, s_.labelSums};
   if (p_.isUniformRankOne()) append(arguments, {c_.uniform, classFactor()});

@@ -265,20 +265,15 @@ PerRowSum<bool> Problem::rowSums() const {
 
 namespace {
 
-/// A single chunk needs no buffer to add gradients up in: it may take hardly more memory than several would
-/// whose size no limit decides.
-std::optional<Config> inOneChunk(const Problem &problem, const Config &several, int64_t workspaceLimit,
-                                 const DeviceInfo &device) {
+/// A single chunk needs no buffer to add gradients up in: it may take hardly more memory than the `bytes` of
+/// several whose size no limit decides.
+std::optional<Config> inOneChunk(const Problem &problem, const Config &several, int64_t bytes,
+                                 int64_t workspaceLimit, const DeviceInfo &device) {
   const Config config = configFor(problem, several.variant, chunkBucket(problem.rows), device);
-  const int64_t needed = layOut(problem, config, nullptr).bytes,
-                bytes = layOut(problem, several, nullptr).bytes;
+  const int64_t needed = layOut(problem, config, nullptr).bytes;
   const bool fits = workspaceLimit == 0 || needed <= workspaceLimit;
   return fits && needed <= bytes + bytes / 8 ? std::optional(config) : std::nullopt;
 }
-
-} // namespace
-
-namespace {
 
 Status tooSmall(int64_t limit, int64_t smallest, const Problem &problem, Variant variant) {
   return userError("a workspace limit of " + std::to_string(limit) + " bytes is too small: variant " +
@@ -326,13 +321,13 @@ StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspace
   else if (isFree)
     variant = Variant::chunked;
 
-  const int64_t largest = largestChunk(problem, variant, chunkBytes(device));
-  const Config several = configFor(problem, variant, balanced(problem.rows, largest), device);
-  if (const auto config = inOneChunk(problem, several, workspaceLimit, device)) return *config;
   int64_t smallest = std::numeric_limits<int64_t>::max();
+  const int64_t largest = largestChunk(problem, variant, chunkBytes(device));
   for (int64_t chunk = largest; chunk >= kRowStep; chunk = nextSmaller(chunk)) {
     const Config config = configFor(problem, variant, balanced(problem.rows, chunk), device);
     const int64_t bytes = layOut(problem, config, nullptr).bytes;
+    if (chunk == largest)
+      if (const auto single = inOneChunk(problem, config, bytes, workspaceLimit, device)) return *single;
     if (workspaceLimit == 0 || bytes <= workspaceLimit) return config;
     smallest = std::min(smallest, bytes);
     if (variant == Variant::whole) break;

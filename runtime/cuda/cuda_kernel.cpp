@@ -160,7 +160,7 @@ Status checkGrid(const Artifact &artifact, const std::vector<int64_t> &grid) {
 }
 
 /// CTAs along each axis. A persistent kernel counts its programs itself, and takes them in turn; CTAs of a
-/// cluster take neighbours along axis 1.
+/// cluster take neighbours, here as if along axis 1: any number of clusters does all programs.
 StatusOr<std::array<unsigned, 3>> ctasFor(const Artifact &artifact, const std::vector<int64_t> &grid,
                                           int multiprocessors) {
   if (artifact.persistent) {

@@ -1,7 +1,6 @@
 #include "runtime/cuda/describe_device.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "compiler/base/hash.h"
 
@@ -77,9 +76,8 @@ StatusOr<Target> targetFor(int major, int minor, int version) {
 StatusOr<Target> olderTarget(const std::string &name, const Target &newest) {
   TW_ASSIGN_OR_RETURN(Target target, parseTarget(name));
   if (target.str() == newest.str()) return target;
-  constexpr std::size_t kDigitsAt = 3; // of "sm_80"; sm_90a's code is for nothing else
-  auto number = [](const Target &t) { return std::atoi(t.arch.c_str() + kDigitsAt); };
-  if (target.kind == TargetKind::nvptx && target.arch.back() != 'a' && number(target) <= number(newest))
+  const bool isForMany = target.arch.back() != 'a'; // sm_90a's code is for nothing else
+  if (target.kind == TargetKind::nvptx && isForMany && target.capability() <= newest.capability())
     return target;
   return userError("expected a target whose code this GPU runs, " + newest.arch +
                    " or an earlier one, found '" + name + "'");
