@@ -31,7 +31,7 @@ StatusOr<std::unique_ptr<Device>> openDeviceIn(const Environment &environment, s
   const std::optional<int> index = cudaIndex(name);
   if (!index) return userError("device '" + name + "' is not known; choices: cpu, cuda, cuda:INDEX");
   StatusOr<std::unique_ptr<Device>> device =
-      openCudaDevice(*index, target.empty() ? environment.target : target);
+      openCudaDevice(*index, target.empty() ? environment.target : target, environment.toolFolders);
   if (!device.ok())
     return Status(device.status().kind(), "device '" + name + "': " + device.status().message());
   return device;

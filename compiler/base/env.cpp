@@ -39,13 +39,23 @@ bool isDevice(const std::string &text) {
   return text == "cpu" || text == "cuda" || (text.rfind("cuda:", 0) == 0 && isDigits(text.substr(5)));
 }
 
-std::vector<std::string> splitAtCommas(const std::string &text) {
+std::vector<std::string> split(const std::string &text, char separator) {
   std::vector<std::string> parts;
   std::size_t begin = 0;
-  for (std::size_t end; (end = text.find(',', begin)) != std::string::npos; begin = end + 1)
+  for (std::size_t end; (end = text.find(separator, begin)) != std::string::npos; begin = end + 1)
     parts.push_back(text.substr(begin, end - begin));
   parts.push_back(text.substr(begin));
   return parts;
+}
+
+/// The folders of PATH, then CUDA_HOME's. What is relative would depend on the working directory.
+std::vector<std::string> readToolFolders() {
+  std::vector<std::string> folders;
+  for (const std::string &folder : split(valueOf("PATH"), ':'))
+    if (!folder.empty() && folder[0] == '/') folders.push_back(folder);
+  if (std::string home = valueOf("CUDA_HOME"); !home.empty() && home[0] == '/')
+    folders.push_back(home + "/bin");
+  return folders;
 }
 
 void readCacheDir(Environment &environment) {
@@ -67,7 +77,7 @@ Status readDevice(Environment &environment) {
 Status readDump(Environment &environment) {
   std::string value = valueOf("TILEWRIGHT_DUMP");
   if (value.empty()) return {};
-  for (const std::string &stage : splitAtCommas(value)) {
+  for (const std::string &stage : split(value, ',')) {
     if (stage != "tile" && stage != "lowered" && stage != "llvm" && stage != "assembly")
       return notUnderstood("TILEWRIGHT_DUMP", value);
     environment.dump.push_back(stage);
@@ -126,6 +136,8 @@ const std::vector<EnvVariable> &envVariables() {
        "sm_80, sm_90, …; default: all that the GPU has", false},
       {"TILEWRIGHT_THREADS", "threads of the CPU device",
        "1 to 1024; default: one for each core this process may use", false},
+      {"CUDA_HOME", "where NVIDIA's assembler is sought if not on PATH", "the path of a CUDA toolkit", false},
+      {"PATH", "where NVIDIA's assembler is sought", "paths with colons between them", false},
       {"XDG_CACHE_HOME", "where the default cache folder lies", "an absolute path", false},
       {"HOME", "where the default cache folder lies without XDG_CACHE_HOME", "an absolute path", false},
   };
@@ -142,6 +154,7 @@ StatusOr<Environment> readEnvironment() {
   TW_RETURN_IF_ERROR(readLog(environment));
   TW_RETURN_IF_ERROR(readAutotune(environment));
   TW_RETURN_IF_ERROR(readThreads(environment));
+  environment.toolFolders = readToolFolders();
   environment.target = valueOf("TILEWRIGHT_TARGET");
   if (std::string value = valueOf("TILEWRIGHT_DUMP_DIR"); !value.empty()) environment.dumpDir = value;
   return environment;

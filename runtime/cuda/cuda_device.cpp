@@ -66,7 +66,8 @@ void freeInOrder(const Context &context, void *memory, CUstream stream) {
 } // namespace
 
 StatusOr<std::unique_ptr<Device>> CudaDevice::open(const Driver &driver, int index,
-                                                   PowerLimitReader powerLimit, const std::string &target) {
+                                                   PowerLimitReader powerLimit, const std::string &target,
+                                                   const std::vector<std::string> &toolFolders) {
   int count = 0;
   CUdevice device = 0;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetCount, &count));
@@ -78,8 +79,8 @@ StatusOr<std::unique_ptr<Device>> CudaDevice::open(const Driver &driver, int ind
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetMemPool, &pool, device));
   TW_RETURN_IF_ERROR(keepPooledMemory(driver, pool));
   TW_ASSIGN_OR_RETURN(HostMemory labelReport, makeLabelReport(context));
-  return std::unique_ptr<Device>(
-      std::make_unique<CudaDevice>(std::move(context), std::move(description), pool, std::move(labelReport)));
+  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(std::move(context), std::move(description),
+                                                              pool, std::move(labelReport), toolFolders));
 }
 
 Status CudaDevice::notEnough(std::size_t bytes, const Status &cause) const {
@@ -142,8 +143,21 @@ Status CudaDevice::fill(void *destination, int byte, std::size_t bytes, Stream s
                  static_cast<unsigned char>(byte), bytes, queueOf(stream));
 }
 
+bool CudaDevice::assembledByProgram(Artifact &artifact) {
+  std::call_once(ptxasSought_, [this] { ptxas_ = Ptxas::find(toolFolders_, description_.driverVersion); });
+  if (!ptxas_) return false;
+  const bool isOneArchOnly = target().arch.back() == 'a';
+  StatusOr<std::string> cubin =
+      ptxas_->assemble(artifact.kernel, artifact.assembly, isOneArchOnly ? target().arch : description_.arch);
+  if (cubin.ok())
+    artifact.binary = *std::move(cubin);
+  else
+    logWarning(cubin.status().message() + "\nthe driver's assembler is asked instead");
+  return cubin.ok();
+}
+
 Status CudaDevice::assemble(Artifact &artifact) {
-  if (!artifact.binary.empty() || isLoadedAsPtx(artifact)) return {};
+  if (!artifact.binary.empty() || assembledByProgram(artifact) || isLoadedAsPtx(artifact)) return {};
   TW_ASSIGN_OR_RETURN(artifact.binary, assemblePtx(context_, artifact.kernel, artifact.assembly));
   return {};
 }
@@ -217,9 +231,10 @@ StatusOr<int64_t> CudaDevice::peakBytes(Stream stream, const std::function<Statu
   return static_cast<int64_t>(peak - std::min(before, peak));
 }
 
-StatusOr<std::unique_ptr<Device>> openCudaDevice(int index, const std::string &target) {
+StatusOr<std::unique_ptr<Device>> openCudaDevice(int index, const std::string &target,
+                                                 const std::vector<std::string> &toolFolders) {
   TW_ASSIGN_OR_RETURN(const Driver *driver, loadDriver());
-  return CudaDevice::open(*driver, index, powerLimitWatts, target);
+  return CudaDevice::open(*driver, index, powerLimitWatts, target, toolFolders);
 }
 
 int cudaDeviceCount() {

@@ -1,10 +1,15 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "runtime/cuda/context.h"
 #include "runtime/cuda/describe_device.h"
 #include "runtime/cuda/handles.h"
+#include "runtime/cuda/ptxas.h"
 #include "runtime/device.h"
 
 namespace tilewright {
@@ -17,9 +22,11 @@ class CudaDevice final : public Device {
 public:
   /// Device `index` of those that CUDA_VISIBLE_DEVICES leaves. A user error when it is not there or too old.
   /// `driver` outlives all that comes from the device. `target` names what code is for; empty: all it has.
+  /// Kernels are assembled by a `ptxas` in one of `toolFolders`, else by the driver.
   static StatusOr<std::unique_ptr<Device>> open(const cuda::Driver &driver, int index,
                                                 cuda::PowerLimitReader powerLimit,
-                                                const std::string &target = "");
+                                                const std::string &target = "",
+                                                const std::vector<std::string> &toolFolders = {});
 
   const DeviceInfo &info() const override { return description_.info; }
   const Target &target() const override { return description_.target; }
@@ -41,11 +48,13 @@ public:
   StatusOr<int64_t> peakBytes(Stream stream, const std::function<Status()> &work) override;
 
   CudaDevice(std::shared_ptr<const cuda::Context> context, cuda::DeviceDescription description,
-             cuda::CUmemoryPool pool, cuda::HostMemory labelReport)
+             cuda::CUmemoryPool pool, cuda::HostMemory labelReport, std::vector<std::string> toolFolders)
       : context_(std::move(context)), description_(std::move(description)), pool_(pool),
-        labelReport_(std::move(labelReport)) {}
+        labelReport_(std::move(labelReport)), toolFolders_(std::move(toolFolders)) {}
 
 private:
+  /// By NVIDIA's own program; false where there is none, or it fails.
+  bool assembledByProgram(Artifact &artifact);
   /// Waits for the stream, and returns the errors of its work.
   Status wait(cuda::CUstream stream);
   /// Of the pool that `allocate` takes from.
@@ -56,11 +65,15 @@ private:
   const cuda::DeviceDescription description_;
   const cuda::CUmemoryPool pool_;      ///< the device's default one, which is not ours to destroy
   const cuda::HostMemory labelReport_; ///< the host's, where kernels reach it too: reading it costs no copy
+  const std::vector<std::string> toolFolders_;
+  std::once_flag ptxasSought_;
+  std::optional<cuda::Ptxas> ptxas_;
 };
 
 /// Device `index` of this machine's driver, for code of the named target (empty: all that it has). A user
 /// error when there is no driver or no such device, or it does not run such code.
-StatusOr<std::unique_ptr<Device>> openCudaDevice(int index, const std::string &target = "");
+StatusOr<std::unique_ptr<Device>> openCudaDevice(int index, const std::string &target = "",
+                                                 const std::vector<std::string> &toolFolders = {});
 
 /// Devices of this machine's driver; 0 when there is none.
 int cudaDeviceCount();

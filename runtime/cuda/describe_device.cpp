@@ -104,9 +104,9 @@ StatusOr<DeviceDescription> describeDevice(const Driver &driver, CUdevice device
   info.cacheBytes = found.cacheBytes;
   info.warpgroups = target.arch == "sm_90a";
   // A driver's assembler writes code for one architecture, and each driver's writes its own.
-  info.assembler =
-      cudaVersion(found.version) + " for sm_" + std::to_string(found.major) + std::to_string(found.minor);
-  return DeviceDescription{std::move(target), std::move(info)};
+  const std::string arch = "sm_" + std::to_string(found.major) + std::to_string(found.minor);
+  info.assembler = cudaVersion(found.version) + " for " + arch;
+  return DeviceDescription{std::move(target), std::move(info), arch, found.version};
 }
 
 } // namespace tilewright::cuda

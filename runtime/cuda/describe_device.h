@@ -23,6 +23,8 @@ StatusOr<Target> olderTarget(const std::string &name, const Target &newest);
 struct DeviceDescription {
   Target target;
   DeviceInfo info;
+  std::string arch;      ///< of the machine code it runs: "sm_90"
+  int driverVersion = 0; ///< CUDA's, 1000 · major + 10 · minor
 };
 
 /// Code is for the target of this name, or where it is empty for the newest that the device takes. A user

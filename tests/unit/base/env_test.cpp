@@ -56,6 +56,8 @@ TEST_F(EnvironmentTest, ReadsEveryVariable) {
   set("TILEWRIGHT_TARGET", "sm_80");
   set("TILEWRIGHT_THREADS", "7");
   set("TILEWRIGHT_AUTOTUNE", "write");
+  set("PATH", "/one:here::/two");
+  set("CUDA_HOME", "/toolkit");
   auto environment = readEnvironment();
   ASSERT_TRUE(environment.ok());
   EXPECT_EQ(environment->device, "cuda:3");
@@ -63,6 +65,7 @@ TEST_F(EnvironmentTest, ReadsEveryVariable) {
   EXPECT_EQ(environment->dumpDir, "/tmp/dump");
   EXPECT_EQ(environment->log, LogLevel::debug);
   EXPECT_EQ(environment->target, "sm_80");
+  EXPECT_THAT(environment->toolFolders, ElementsAre("/one", "/two", "/toolkit/bin"));
   EXPECT_EQ(environment->threads, 7);
   EXPECT_EQ(environment->autotune, AutotuneMode::write);
   set("TILEWRIGHT_AUTOTUNE", "off");
