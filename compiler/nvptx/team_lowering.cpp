@@ -2,6 +2,7 @@
 
 #include "compiler/nvptx/function_lowering.h"
 #include "compiler/nvptx/memory_access.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tilewright::nvptx {
 
@@ -66,17 +67,24 @@ LogicalResult FunctionLowering::lowerInvariant() {
 }
 
 Value FunctionLowering::invariantCondition() {
-  Value condition;
+  scf::IfOp only;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
     if (once.contains(&op)) continue;
     auto branch = dyn_cast<scf::IfOp>(op);
-    if (isStore(&op) || (op.getNumRegions() && !branch)) return {};
-    if (!branch) continue;
-    Operation *source = branch.getCondition().getDefiningOp();
-    if (condition || !source || !once.contains(source)) return {};
-    condition = scalars.lookupOrDefault(branch.getCondition());
+    if (isStore(&op) || (op.getNumRegions() && !branch) || (branch && only)) return {};
+    if (branch) only = branch;
   }
-  return condition;
+  return only ? invariantPart(only.getCondition()) : Value();
+}
+
+/// Canonical IR has one branch on a & b for a branch within another.
+Value FunctionLowering::invariantPart(Value condition) {
+  Operation *source = condition.getDefiningOp();
+  if (source && once.contains(source)) return scalars.lookupOrDefault(condition);
+  auto both = dyn_cast_or_null<arith::AndIOp>(source);
+  if (!both) return {};
+  Value left = invariantPart(both.getLhs());
+  return left ? left : invariantPart(both.getRhs());
 }
 
 LogicalResult FunctionLowering::lowerProgram(ArrayRef<Num> ids, WarpRole &warpRole) {

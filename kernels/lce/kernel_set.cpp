@@ -13,6 +13,8 @@ constexpr int64_t kOneHotColumns = 512;
 // thread has eight vectors on their way.
 constexpr Block kInPlaceBlock{32, 256};
 constexpr int kInPlaceWarps = 4;
+// Labels are compared as fast by two warps as by eight, and reductions over a CTA of two cost less.
+constexpr int kRankWarps = 2, kRankColumns = 256;
 
 /// E is fp32 for f16 inputs. A tensor core, where there is one, rounds it no more than f16 rounds the
 /// gradients.
@@ -44,7 +46,7 @@ public:
     want(kernels.compactRows, compactRows({p_.label, p_.dHidden}));
     forwardProduct(kernels);
     if (p_.dHidden) hiddenProduct(kernels);
-    if (p_.sortsLabels()) want(kernels.rankLabels, rankLabels());
+    if (p_.sortsLabels()) want(kernels.rankLabels, rankLabels(), rankOptions());
     if (p_.dWeight) {
       weightProduct(kernels);
       want(kernels.oneHotSum, oneHotSum(p_.element, kOneHotColumns));
@@ -83,6 +85,15 @@ private:
   void want(KernelHandle &place, Kernel kernel, const CompileOptions &options = {}) {
     requests_.push_back({std::move(kernel), options});
     places_.push_back(&place);
+  }
+
+  CompileOptions rankOptions() const {
+    CompileOptions options;
+    if (target_ != TargetKind::nvptx) return options;
+    options.schedule.warps = kRankWarps;
+    options.schedule.rowBlock = kRankColumns;
+    options.schedule.rowUnroll = 1;
+    return options;
   }
 
   bool isMean() const { return p_.reduction == Reduction::mean; }

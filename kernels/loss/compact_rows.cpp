@@ -60,7 +60,8 @@ Kernel compactRows(const CompactRowsSpec &spec) {
     k.store(lse, rows, number(k, 0));
     if (spec.dHidden) {
       const Tile unused = select(isMineValid, -1, rows.positions());
-      k.scatter(dHidden, unused, k.whole(dHidden.dim(1)), number(k, 0));
+      k.ifThen(k.toCondition(max(unused, Axis::rows) >= 0),
+               [&] { k.scatter(dHidden, unused, k.whole(dHidden.dim(1)), number(k, 0)); });
     }
 
     k.ifThen(rows.begin == k.constant(0), [&] {

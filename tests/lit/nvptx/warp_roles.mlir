@@ -157,3 +157,38 @@ func.func @replace(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x
   tile.store %u, %c[%i, %j] : tensor<128x128xf32>, !tile.view<?x?xf32>
   return
 }
+
+// A condition that holds for all programs or for none empties the loop over them; the rest of it is asked for each.
+// ALL-LABEL: func.func @emptied(
+// ALL: setmaxnreg.inc
+// ALL: %[[SWITCH:.*]] = arith.cmpi sgt
+// ALL: %[[COUNT:.*]] = arith.select %[[SWITCH]]
+// ALL: scf.for
+// ALL: scf.if
+// ALL: wgmma.mma_async
+func.func @emptied(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                   %switch: !tile.view<?xi32> {tile.name = "switch"},
+                   %c: !tile.view<?x?xbf16> {tile.name = "c", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 0, 128>]} {
+  %c0 = arith.constant 0 : index
+  %c128 = arith.constant 128 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %i = arith.muli %p, %c128 : index
+  %j = arith.muli %q, %c128 : index
+  %s = tile.load %switch[%c0] : !tile.view<?xi32> -> tensor<1x1xi32>
+  %zero = arith.constant dense<0> : tensor<1x1xi32>
+  %on = arith.cmpi sgt, %s, %zero : tensor<1x1xi32>
+  %all = tile.extract %on : tensor<1x1xi1>
+  %row = tile.splat %i : index -> tensor<1x1xi32>
+  %before = arith.cmpi slt, %row, %s : tensor<1x1xi32>
+  %mine = tile.extract %before : tensor<1x1xi1>
+  %both = arith.andi %all, %mine : i1
+  scf.if %both {
+    %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 1
+        : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>
+    %y = arith.truncf %x : tensor<128x128xf32> to tensor<128x128xbf16>
+    tile.store %y, %c[%i, %j] : tensor<128x128xbf16>, !tile.view<?x?xbf16>
+  }
+  return
+}
