@@ -32,6 +32,15 @@ static const char *isaOf(const Target &target) {
   return llvm::StringRef(target.arch).starts_with("sm_90") ? "+ptx81" : "";
 }
 
+/// ptxas schedules and allocates registers anew, and makes as much of PTX as LLVM's selection leaves it, with
+/// fewer registers and in two thirds of the time. But the accumulators of wgmma must be the same registers in
+/// a whole loop (ptxas: C7514), which takes LLVM's coalescing.
+static int codegenLevel(mlir::ModuleOp module, int optLevel) {
+  for (auto function : module.getOps<mlir::LLVM::LLVMFuncOp>())
+    if (function->hasAttr("persistent")) return optLevel;
+  return 0;
+}
+
 static StatusOr<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Target &target, int optLevel) {
   static const bool initialised = [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -108,7 +117,8 @@ StatusOr<std::string> emitPtx(mlir::ModuleOp module, const Target &target, int o
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code = mlir::translateModuleToLLVMIR(module, context);
   if (!code) return compileError("the kernel could not be translated to LLVM IR");
-  TW_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, makeTargetMachine(target, optLevel));
+  TW_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine,
+                      makeTargetMachine(target, codegenLevel(module, optLevel)));
   code->setDataLayout(machine->createDataLayout());
   code->setTargetTriple(kTriple);
   declareKernels(module, *code);

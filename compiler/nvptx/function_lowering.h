@@ -81,7 +81,7 @@ public:
   /// Ops of the kernel that are the same for every program.
   mlir::LogicalResult lowerInvariant();
   /// Without this (i1), the same for every program, none does anything; null where there is no such
-  /// condition.
+  /// condition. Programs that follow count on it.
   Value invariantCondition();
   /// The other ops, for the program with these numbers along the grid's axes (i64).
   mlir::LogicalResult lowerProgram(llvm::ArrayRef<Num> programIds, WarpRole &role);

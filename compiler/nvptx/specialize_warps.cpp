@@ -165,13 +165,12 @@ private:
                        plan.clusterCtas, plan.clusterAxis);
     Num count = order.count();
     if (Value condition = lowering.invariantCondition()) count = e.choose(condition, count, e.i32(0));
-    auto index = [&](Num number) { return e.toIndex(e.wide(number)); };
     Type i32 = e.b.getI32Type();
-    Num first = e.num(e.b.create<NVVM::BlockIdXOp>(i32)), step = e.num(e.b.create<NVVM::GridDimXOp>(i32));
-    auto loop =
-        e.b.create<scf::ForOp>(index(first / plan.clusterCtas), index(count), index(step / plan.clusterCtas));
+    Num first = e.num(e.b.create<NVVM::BlockIdXOp>(i32)) / plan.clusterCtas;
+    Num step = e.num(e.b.create<NVVM::GridDimXOp>(i32)) / plan.clusterCtas;
+    auto loop = e.b.create<scf::ForOp>(first.value, count.value, step.value);
     return lowering.within(loop.getBody(), [&] {
-      return lowering.lowerProgram(order.programAt(e.narrow(e.fromIndex(loop.getInductionVar())), cta), role);
+      return lowering.lowerProgram(order.programAt(e.num(loop.getInductionVar()), cta), role);
     });
   }
 

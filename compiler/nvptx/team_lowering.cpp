@@ -80,7 +80,11 @@ Value FunctionLowering::invariantCondition() {
 /// Canonical IR has one branch on a & b for a branch within another.
 Value FunctionLowering::invariantPart(Value condition) {
   Operation *source = condition.getDefiningOp();
-  if (source && once.contains(source)) return scalars.lookupOrDefault(condition);
+  if (source && once.contains(source)) {
+    Value lowered = scalars.lookupOrDefault(condition);
+    scalars.map(condition, e.truth(true));
+    return lowered;
+  }
   auto both = dyn_cast_or_null<arith::AndIOp>(source);
   if (!both) return {};
   Value left = invariantPart(both.getLhs());

@@ -36,13 +36,11 @@ scf::ForOp loopOverSteps(Emitter &e, const StageRing &ring, Num begin, Num steps
   StageRing::Place first = ring.placeOf(begin);
   const size_t count = carried.size();
   carried.append({first.stage.value, first.parity.value});
-  auto index = [&](Num number) { return e.toIndex(e.wide(number)); };
-  auto loop = e.b.create<scf::ForOp>(index(e.i32(0)), index(steps), index(e.i32(1)), carried);
+  auto loop = e.b.create<scf::ForOp>(e.i32(0).value, steps.value, e.i32(1).value, carried);
   e.inside(loop.getBody(), [&] {
     ValueRange values = loop.getRegionIterArgs();
     StageRing::Place place{e.num(values[count]), e.num(values[count + 1])};
-    SmallVector<Value> next =
-        body(e.narrow(e.fromIndex(loop.getInductionVar())), place, values.take_front(count));
+    SmallVector<Value> next = body(e.num(loop.getInductionVar()), place, values.take_front(count));
     StageRing::Place after = ring.after(place);
     next.append({after.stage.value, after.parity.value});
     e.b.create<scf::YieldOp>(next);
