@@ -65,6 +65,7 @@ void optimiseForGpu(llvm::Module &module, llvm::TargetMachine &machine) {
   list.addPass(EarlyCSEPass(/*UseMemorySSA=*/true));
   list.addPass(ReassociatePass());
   list.addPass(SimplifyCFGPass(SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));
+  list.addPass(InstCombinePass());
   list.addPass(BDCEPass());
   ModulePassManager all;
   // The target's own: how large a thread's number can be. Without it ptxas runs out of registers.

@@ -32,12 +32,12 @@ static const char *isaOf(const Target &target) {
   return llvm::StringRef(target.arch).starts_with("sm_90") ? "+ptx81" : "";
 }
 
-/// ptxas schedules and allocates registers anew, and makes as much of PTX as LLVM's selection leaves it, with
-/// fewer registers and in two thirds of the time. But the accumulators of wgmma must be the same registers in
-/// a whole loop (ptxas: C7514), which takes LLVM's coalescing.
+/// ptxas schedules and allocates registers anew, and makes as much of what LLVM's selection leaves, with
+/// fewer registers and in two thirds of the time. But it keeps accumulators in place only where LLVM's
+/// coalescer gave them the same registers in a whole loop (wgmma: C7514; else spills).
 static int codegenLevel(mlir::ModuleOp module, int optLevel) {
   for (auto function : module.getOps<mlir::LLVM::LLVMFuncOp>())
-    if (function->hasAttr("persistent")) return optLevel;
+    if (function->hasAttr("product")) return optLevel;
   return 0;
 }
 

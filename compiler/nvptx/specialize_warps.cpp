@@ -48,6 +48,7 @@ void describe(func::FuncOp lowered, tile::ContractOp product, const WarpPlan &pl
   }
   lowered->setAttr("tensor_maps", b.getArrayAttr(maps));
   lowered->setAttr("persistent", b.getUnitAttr());
+  lowered->setAttr("product", b.getUnitAttr());
   lowered->setAttr("cluster_ctas", b.getI64IntegerAttr(plan.clusterCtas));
   lowered->setAttr("threads", b.getI64IntegerAttr(kThreads));
   lowered->setAttr("shared_bytes", b.getI64IntegerAttr(sharedBytes));

@@ -15,6 +15,8 @@ constexpr Block kInPlaceBlock{32, 256};
 constexpr int kInPlaceWarps = 4;
 // Labels are compared as fast by two warps as by eight, and reductions over a CTA of two cost less.
 constexpr int kRankWarps = 2, kRankColumns = 256;
+// More warps would have too few registers for the gradients' factors of eight rows.
+constexpr int kCombineWarps = 4;
 
 /// E is fp32 for f16 inputs. A tensor core, where there is one, rounds it no more than f16 rounds the
 /// gradients.
@@ -57,7 +59,9 @@ public:
          gatherRows({p_.element, p_.terms, p_.wantsGradients() && !p_.terms.logitsAreProducts()}));
     want(kernels.pendingRows, pendingRows());
     want(kernels.checkAnchor, checkAnchor());
-    want(kernels.combine, combine(combineSpec()));
+    CompileOptions combineOptions;
+    combineOptions.schedule.warps = kCombineWarps;
+    want(kernels.combine, combine(combineSpec()), combineOptions);
     if (p_.reduction != Reduction::none) want(kernels.reduceLoss, reduceLoss(isMean()));
     options(kernels);
   }

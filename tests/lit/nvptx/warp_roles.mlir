@@ -7,7 +7,7 @@
 // A K-major and an MN-major operand, stored as bf16.
 // Maps: rows and columns of the boxes of a, b and c. In a cluster each CTA copies half of a's rows.
 // ALL-LABEL: func.func @product(
-// COOPERATIVE-SAME: cluster_ctas = 1 : i64, persistent, shared_bytes = 231552 : i64
+// COOPERATIVE-SAME: cluster_ctas = 1 : i64, persistent, product, shared_bytes = 231552 : i64
 // COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 128, 64>, array<i64: 1, 64, 64>, array<i64: 2, 64, 64>], threads = 384 : i64
 // CLUSTER-SAME: cluster_ctas = 2 : i64
 // CLUSTER-SAME: tensor_maps = [array<i64: 0, 64, 64>, array<i64: 1, 64, 64>, array<i64: 2, 64, 64>]
