@@ -42,13 +42,14 @@ std::vector<MeasuredConfiguration> frontier(std::vector<MeasuredConfiguration> c
 
 const MeasuredConfiguration *chooseWinner(const TuningRecord &record,
                                           const std::function<bool(const MeasuredConfiguration &)> &fits) {
-  constexpr double noise = 1.02;
+  constexpr double noise = 1.02, worthwhile = 0.75;
   const MeasuredConfiguration *fastest = nullptr, *chosen = nullptr;
   for (const MeasuredConfiguration &winner : record.winners) {
     if (!fits(winner)) continue;
     if (!fastest) fastest = chosen = &winner;
     if (winner.milliseconds <= noise * fastest->milliseconds &&
-        winner.workspaceBytes < chosen->workspaceBytes)
+        static_cast<double>(winner.workspaceBytes) <=
+            worthwhile * static_cast<double>(chosen->workspaceBytes))
       chosen = &winner;
   }
   return chosen;

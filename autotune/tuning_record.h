@@ -57,8 +57,8 @@ struct TuningRecord {
   std::vector<MeasuredPart> parts;             ///< part by part, the fastest first
 };
 
-/// The winner with the least workspace of those that fit and are not slower than the fastest that fits by
-/// more than a fiftieth, which is about what a measurement can tell; null when none fits.
+/// The fastest winner of those that fit, or one slower by at most a fiftieth, which is about what a
+/// measurement can tell, if that takes at most three quarters of the workspace; null when none fits.
 const MeasuredConfiguration *chooseWinner(const TuningRecord &record,
                                           const std::function<bool(const MeasuredConfiguration &)> &fits);
 

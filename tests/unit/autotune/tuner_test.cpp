@@ -210,7 +210,7 @@ TEST(TuningRecord, TheWinnerFitsAndIsWorthItsMemory) {
   const auto add = [&](const char *name, double milliseconds, int64_t bytes) {
     record.winners.push_back({{{"name", name}}, milliseconds, 5, bytes});
   };
-  add("fast", 100, 900), add("nearly", 101, 400), add("slow", 150, 100);
+  add("fast", 100, 900), add("not worth it", 101, 800), add("nearly", 101, 400), add("slow", 150, 100);
   const auto chosen = [&](int64_t limit) -> std::string {
     const auto *winner = chooseWinner(record, [&](const auto &w) { return w.workspaceBytes <= limit; });
     return winner ? *winner->configuration.text("name") : "none";
