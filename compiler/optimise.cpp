@@ -48,7 +48,7 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine, int level) {
   passes.builder.buildPerModuleDefaultPipeline(levels[level]).run(module, passes.modules);
 }
 
-void optimiseForGpu(llvm::Module &module, llvm::TargetMachine &machine) {
+void optimiseForGpu(llvm::Module &module, llvm::TargetMachine &machine, bool multiplies) {
   using namespace llvm;
   Passes passes(machine);
   LoopPassManager rotateAndHoist;
@@ -60,12 +60,14 @@ void optimiseForGpu(llvm::Module &module, llvm::TargetMachine &machine) {
   list.addPass(SimplifyCFGPass());
   list.addPass(InstCombinePass());
   list.addPass(createFunctionToLoopPassAdaptor(std::move(rotateAndHoist), /*UseMemorySSA=*/true));
-  list.addPass(CorrelatedValuePropagationPass());
-  list.addPass(createFunctionToLoopPassAdaptor(IndVarSimplifyPass()));
+  if (multiplies) {
+    list.addPass(CorrelatedValuePropagationPass());
+    list.addPass(createFunctionToLoopPassAdaptor(IndVarSimplifyPass()));
+  }
   list.addPass(EarlyCSEPass(/*UseMemorySSA=*/true));
   list.addPass(ReassociatePass());
   list.addPass(SimplifyCFGPass(SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));
-  list.addPass(InstCombinePass());
+  if (multiplies) list.addPass(InstCombinePass());
   list.addPass(BDCEPass());
   ModulePassManager all;
   // The target's own: how large a thread's number can be. Without it ptxas runs out of registers.

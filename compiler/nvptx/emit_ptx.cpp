@@ -32,13 +32,10 @@ static const char *isaOf(const Target &target) {
   return llvm::StringRef(target.arch).starts_with("sm_90") ? "+ptx81" : "";
 }
 
-/// ptxas schedules and allocates registers anew, and makes as much of what LLVM's selection leaves, with
-/// fewer registers and in two thirds of the time. But it keeps accumulators in place only where LLVM's
-/// coalescer gave them the same registers in a whole loop (wgmma: C7514; else spills).
-static int codegenLevel(mlir::ModuleOp module, int optLevel) {
+static bool multiplies(mlir::ModuleOp module) {
   for (auto function : module.getOps<mlir::LLVM::LLVMFuncOp>())
-    if (function->hasAttr("product")) return optLevel;
-  return 0;
+    if (function->hasAttr("product")) return true;
+  return false;
 }
 
 static StatusOr<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Target &target, int optLevel) {
@@ -117,13 +114,17 @@ StatusOr<std::string> emitPtx(mlir::ModuleOp module, const Target &target, int o
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code = mlir::translateModuleToLLVMIR(module, context);
   if (!code) return compileError("the kernel could not be translated to LLVM IR");
+  // ptxas schedules and allocates registers anew, and makes as much of what LLVM's selection leaves, with
+  // fewer registers and in two thirds of the time. But it keeps accumulators in place only where LLVM's
+  // coalescer gave them the same registers in a whole loop (wgmma: C7514; else spills).
+  const bool hasProduct = multiplies(module);
   TW_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine,
-                      makeTargetMachine(target, codegenLevel(module, optLevel)));
+                      makeTargetMachine(target, hasProduct ? optLevel : 0));
   code->setDataLayout(machine->createDataLayout());
   code->setTargetTriple(kTriple);
   declareKernels(module, *code);
   makeInlinePtxConvergent(*code);
-  if (optLevel > 0) optimiseForGpu(*code, *machine);
+  if (optLevel > 0) optimiseForGpu(*code, *machine, hasProduct);
 
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
