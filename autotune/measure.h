@@ -24,7 +24,8 @@ struct MeasureOptions {
   std::size_t survivors = 3;
 };
 
-/// Says whether to stop as soon as possible; asked before each turn.
+/// Says whether to stop as soon as possible; asked before each turn and each compilation, of which several
+/// run at a time: by any thread.
 using StopRequest = std::function<bool()>;
 
 struct Timing {

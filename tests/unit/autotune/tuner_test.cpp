@@ -1,5 +1,7 @@
 #include "autotune/tuner.h"
 
+#include <atomic>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -177,7 +179,7 @@ TEST_F(TunerTest, AStopAtAnyMomentKeepsWhatWasMeasured) {
     test::FakeDevice device;
     FakeTunable tunable(device);
     tunable.parted = moment % 2;
-    int asked = 0;
+    std::atomic<int> asked{0}; // by several threads
     options_.stop = [&] { return ++asked > moment; };
     const auto outcome = tune(tunable, options_);
     if (!outcome.ok()) {
