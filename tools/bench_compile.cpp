@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
-#include <filesystem>
-
+#include "compiler/base/scratch_folder.h"
 #include "compiler/compile.h"
 #include "kernels/catalog.h"
 #include "tools/bench.h"
@@ -13,27 +12,6 @@ namespace tilewright {
 namespace {
 
 constexpr int kRepetitions = 3;
-
-/// A folder that goes away with its owner.
-class ScratchFolder {
-public:
-  static StatusOr<std::unique_ptr<ScratchFolder>> make() {
-    std::string pattern = std::filesystem::temp_directory_path() / "tilewright-bench-XXXXXX";
-    if (!mkdtemp(pattern.data()))
-      return runtimeError("expected a folder for temporary files, found none to write");
-    return std::make_unique<ScratchFolder>(pattern);
-  }
-  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
-  ScratchFolder(const ScratchFolder &) = delete;
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string &path() const { return path_; }
-
-private:
-  std::string path_;
-};
 
 /// What the compiler makes of a kernel: an object, or PTX.
 const std::string &codeOf(const Artifact &artifact) {
@@ -117,7 +95,7 @@ StatusOr<nlohmann::ordered_json> benchCompile(const ProblemShape &shape, Element
   TW_ASSIGN_OR_RETURN(result["kernels"], compileEach(*device, element));
   TW_ASSIGN_OR_RETURN(const std::unique_ptr<ScratchFolder> folder, ScratchFolder::make());
   TW_ASSIGN_OR_RETURN(Environment environment, readEnvironment());
-  environment.cacheDir = folder->path() + "/cache";
+  environment.cacheDir = *folder / "cache";
   const LinearProblem problem = randomProblem(shape, element, 1);
   TW_ASSIGN_OR_RETURN(result["cold"], firstCall(problem, environment, target));
   TW_ASSIGN_OR_RETURN(result["warm"], firstCall(problem, environment, target));

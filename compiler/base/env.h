@@ -28,9 +28,8 @@ struct Environment {
   std::string cacheDir; ///< empty: kernels are not kept on disk
   std::string device = "cpu";
   std::string target; ///< of a GPU's code, as `parseTarget` takes it; empty: all that the GPU has
-  std::vector<std::string>
-      toolFolders;               ///< absolute, in the order in which NVIDIA's programs are sought there
-  std::vector<std::string> dump; ///< stages to write while compiling: tile, lowered, llvm, assembly
+  std::vector<std::string> toolFolders; ///< absolute, in the order in which a `ptxas` is sought there
+  std::vector<std::string> dump;        ///< stages to write while compiling: tile, lowered, llvm, assembly
   std::string dumpDir = ".";
   LogLevel log = LogLevel::warning;
   AutotuneMode autotune = AutotuneMode::read;

@@ -36,6 +36,12 @@ CompileOptions optionsFor(const Problem &problem, const Product &product, Target
   return options;
 }
 
+CompileOptions withWarps(int warps) {
+  CompileOptions options;
+  options.schedule.warps = warps;
+  return options;
+}
+
 /// Collects what is wanted, and makes it all at once.
 class Wishes {
 public:
@@ -59,9 +65,7 @@ public:
          gatherRows({p_.element, p_.terms, p_.wantsGradients() && !p_.terms.logitsAreProducts()}));
     want(kernels.pendingRows, pendingRows());
     want(kernels.checkAnchor, checkAnchor());
-    CompileOptions combineOptions;
-    combineOptions.schedule.warps = kCombineWarps;
-    want(kernels.combine, combine(combineSpec()), combineOptions);
+    want(kernels.combine, combine(combineSpec()), withWarps(kCombineWarps));
     if (p_.reduction != Reduction::none) want(kernels.reduceLoss, reduceLoss(isMean()));
     options(kernels);
   }
@@ -92,9 +96,8 @@ private:
   }
 
   CompileOptions rankOptions() const {
-    CompileOptions options;
-    if (target_ != TargetKind::nvptx) return options;
-    options.schedule.warps = kRankWarps;
+    if (target_ != TargetKind::nvptx) return {};
+    CompileOptions options = withWarps(kRankWarps);
     options.schedule.rowBlock = kRankColumns;
     options.schedule.rowUnroll = 1;
     return options;
@@ -200,10 +203,8 @@ private:
       }
     }
     if (p_.completion() == Completion::inPlace) {
-      CompileOptions inPlace;
-      inPlace.schedule.warps = kInPlaceWarps;
       want(kernels.complete, completeInPlace({p_.element, p_.exponentials(), kInPlaceBlock, p_.terms}),
-           inPlace);
+           withWarps(kInPlaceWarps));
     }
     if (p_.outputs.monitored) want(kernels.monitor, monitor());
     if (!p_.isUniformRankOne()) return;

@@ -7,40 +7,17 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 
 #include "compiler/base/log.h"
+#include "compiler/base/scratch_folder.h"
 
 extern char **environ;
 
 namespace tilewright::cuda {
 namespace {
-
-/// A folder for one run of the program; goes away with its owner.
-class ScratchFolder {
-public:
-  static StatusOr<std::unique_ptr<ScratchFolder>> make() {
-    std::error_code unknown;
-    std::string pattern = std::filesystem::temp_directory_path(unknown) / "tilewright-ptxas-XXXXXX";
-    if (unknown || !mkdtemp(pattern.data()))
-      return runtimeError("expected a folder for temporary files, found none to write");
-    return std::make_unique<ScratchFolder>(pattern);
-  }
-  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
-  ScratchFolder(const ScratchFolder &) = delete;
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string operator/(const char *name) const { return path_ + "/" + name; }
-
-private:
-  std::string path_;
-};
 
 std::string readFile(const std::string &path) {
   std::ifstream in(path, std::ios::binary);
