@@ -31,7 +31,7 @@ struct LoweringOptions {
   bool hopper = false;            ///< sm_90a, and matrices that its copy engine can read
   WarpRoles roles = WarpRoles::automatic;
   int64_t clusterCtas = 0; ///< 1 or 2, see WarpPlan; 0: chosen
-  int64_t rasterRows = 0;  ///< see ProgramOrder; 0: chosen
+  int64_t rasterRows = 0;  ///< see ProgramOrder; 0: with roles chosen, else CTAs in the grid's order
   bool warpgroups = false; ///< the threads of this lowering multiply by wgmma
 };
 

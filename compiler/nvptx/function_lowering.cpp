@@ -1,10 +1,12 @@
 #include "compiler/nvptx/function_lowering.h"
 
+#include "compiler/dialect/kernel_signature.h"
 #include "compiler/nvptx/deferred_sums.h"
 #include "compiler/nvptx/exchange.h"
 #include "compiler/nvptx/memory_access.h"
 #include "compiler/nvptx/partners.h"
 #include "compiler/nvptx/product.h"
+#include "compiler/nvptx/program_order.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -101,6 +103,15 @@ Num addressOfSharedMemory(Emitter &e) {
   return e.num(e.b.create<LLVM::PtrToIntOp>(e.b.getI32Type(), base));
 }
 
+/// CTAs begin in the order of their numbers, x first.
+void FunctionLowering::orderPrograms() {
+  Type i32 = e.b.getI32Type();
+  Num x = e.num(e.b.create<NVVM::BlockIdXOp>(i32)), y = e.num(e.b.create<NVVM::BlockIdYOp>(i32));
+  Num number = y * e.num(e.b.create<NVVM::GridDimXOp>(i32)) + x;
+  constexpr int64_t alone = 1, anyAxis = 1;
+  programIds = ProgramOrder(*this, options_.rasterRows, alone, anyAxis).programAt(number, e.i32(0));
+}
+
 LogicalResult FunctionLowering::run() {
   lowered = declareLowered(kernel, e.b);
   e.b.setInsertionPointToStart(&lowered.getBody().front());
@@ -108,6 +119,7 @@ LogicalResult FunctionLowering::run() {
   sharedBase = addressOfSharedMemory(e).value;
   bindParameters();
   teamEntry = e.i32(0).value;
+  if (hasProducts && options_.rasterRows && tile::gridOf(kernel).size() == 2) orderPrograms();
   Block &body = kernel.getBody().front();
   if (failed(lowerOps(body.begin(), body.without_terminator().end()))) return failure();
   flush();

@@ -119,6 +119,7 @@ public:
 
 private:
   void bindParameters();
+  void orderPrograms();
   Value invariantPart(Value condition);
   mlir::LogicalResult checkShared();
   mlir::LogicalResult lowerOps(mlir::Block::iterator begin, mlir::Block::iterator end);

@@ -99,10 +99,13 @@ void chooseGpuBlocks(const Problem &problem, const DeviceInfo &device, Config &c
     return Block{fit(rows, 32, 128), fit(columns, kColumnStep, 128)};
   };
   const auto choose = [&](ProductKind kind, int64_t rows, int64_t columns, int64_t depth) {
-    if (device.warpgroups && allowsRoles(problem, kind))
+    if (device.warpgroups && allowsRoles(problem, kind)) {
       config[kind] = chooseWarpgroupProduct(problem, kind, rows, columns, depth, device);
-    else
-      config[kind].block = block(rows, columns);
+      return;
+    }
+    config[kind].block = block(rows, columns);
+    config[kind].rasterRows =
+        static_cast<int>(chooseRaster(config[kind].block, rows, columns, depth, device));
   };
   choose(ProductKind::forward, config.chunkRows, problem.classes, problem.hidden);
   choose(ProductKind::dHidden, config.chunkRows, problem.hidden, problem.classes);
@@ -200,8 +203,9 @@ int64_t sharedBytesOf(const Product &product) {
 std::string Product::str() const {
   std::string text = block.str() + "/" + std::to_string(contractionStep);
   if (hasRoles(*this))
-    text += std::string(" ") + warpRolesName(roles) + ", " + std::to_string(stages) + " stages, raster " +
-            std::to_string(rasterRows) + ", cluster " + std::to_string(clusterCtas);
+    text += std::string(" ") + warpRolesName(roles) + ", " + std::to_string(stages) + " stages";
+  if (rasterRows) text += (hasRoles(*this) ? ", raster " : " raster ") + std::to_string(rasterRows);
+  if (hasRoles(*this)) text += ", cluster " + std::to_string(clusterCtas);
   return text;
 }
 

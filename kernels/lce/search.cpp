@@ -58,13 +58,13 @@ StatusOr<Product> readProduct(const Configuration &configuration, const ProductS
   TW_ASSIGN_OR_RETURN(product.block.columns,
                       read(configuration, columnsOf(spec), kColumnStep, kMaxBlockColumns));
   TW_ASSIGN_OR_RETURN(product.contractionStep, readOrNone(configuration, stepOf(spec), kStepUnit, kMaxStep));
+  TW_ASSIGN_OR_RETURN(const int64_t raster, readOrNone(configuration, rasterOf(spec), 1, kMaxRaster));
+  product.rasterRows = static_cast<int>(raster);
   if (!configuration.has(rolesOf(spec))) return product;
   TW_ASSIGN_OR_RETURN(product.roles, parseWarpRoles(configuration.text(rolesOf(spec)).value_or("none")));
   TW_ASSIGN_OR_RETURN(const int64_t stages, readOrNone(configuration, stagesOf(spec), 1, kMaxStages));
-  TW_ASSIGN_OR_RETURN(const int64_t raster, readOrNone(configuration, rasterOf(spec), 1, kMaxRaster));
   TW_ASSIGN_OR_RETURN(const int64_t cluster, readOrNone(configuration, clusterOf(spec), 1, kMaxCluster));
-  product.stages = static_cast<int>(stages), product.rasterRows = static_cast<int>(raster);
-  product.clusterCtas = static_cast<int>(cluster);
+  product.stages = static_cast<int>(stages), product.clusterCtas = static_cast<int>(cluster);
   return product;
 }
 
@@ -214,10 +214,10 @@ Configuration configurationOf(const Config &config, const Problem &problem) {
     configuration.set(rowsOf(spec), product.block.rows);
     configuration.set(columnsOf(spec), product.block.columns);
     configuration.set(stepOf(spec), product.contractionStep);
+    if (product.rasterRows) configuration.set(rasterOf(spec), int64_t(product.rasterRows));
     if (product.roles == Roles::automatic) continue;
     configuration.set(rolesOf(spec), warpRolesName(product.roles));
     configuration.set(stagesOf(spec), int64_t(product.stages));
-    configuration.set(rasterOf(spec), int64_t(product.rasterRows));
     configuration.set(clusterOf(spec), int64_t(product.clusterCtas));
   }
   return configuration;
@@ -248,6 +248,7 @@ void addPortable(SearchSpace &space, const ProductSpec &spec, const Product &heu
   space.add(rowsOf(spec), useful(heuristic.block.rows, {64, 128, 256}, rows, 64));
   space.add(columnsOf(spec), useful(heuristic.block.columns, {64, 128, 256}, spec.columns, 64));
   space.add(stepOf(spec), {heuristic.contractionStep, int64_t(32), int64_t(64)});
+  space.add(rasterOf(spec), {int64_t(heuristic.rasterRows), int64_t(8), int64_t(16)});
 }
 
 /// What warps with roles can do: wgmma computes 64 rows a warpgroup, of which there are two.

@@ -1,5 +1,6 @@
 // RUN: tile-opt %s --lower-to-threads=shared-limit=166912 --canonicalize --cse | FileCheck %s
 // RUN: tile-opt %s --lower-to-threads="shared-limit=166912 tf32" --canonicalize --cse | FileCheck %s --check-prefix=TF32
+// RUN: tile-opt %s --lower-to-threads="shared-limit=166912 raster-rows=8" --canonicalize --cse | FileCheck %s --check-prefix=RASTER
 
 // 128×128 in four warps of 64×64; three stages of 2·128·64 bf16.
 // CHECK-LABEL: func.func @bf16(
@@ -60,5 +61,31 @@ func.func @tiles(%a: !tile.view<?x?xf32> {tile.name = "a"}, %c: !tile.view<?x?xf
   %z = tile.dot %x, %y : tensor<16x32xf32>, tensor<32x8xf32>
   %t = tile.transpose %z : tensor<16x8xf32>
   tile.store %t, %c[%c0, %c0] : tensor<8x16xf32>, !tile.view<?x?xf32>
+  return
+}
+
+// CTAs take programs in the order of their numbers: with rasters of 8 rows not those of their place in the grid.
+// CHECK-LABEL: func.func @ordered(
+// CHECK-NOT: nvvm.read.ptx.sreg.nctaid
+// CHECK: cp.async.commit_group;
+// RASTER-LABEL: func.func @ordered(
+// RASTER-DAG: %[[X:.*]] = nvvm.read.ptx.sreg.ctaid.x
+// RASTER-DAG: %[[Y:.*]] = nvvm.read.ptx.sreg.ctaid.y
+// RASTER-DAG: %[[WIDTH:.*]] = nvvm.read.ptx.sreg.nctaid.x
+// RASTER: %[[BEFORE:.*]] = arith.muli %[[Y]], %[[WIDTH]]
+// RASTER: %[[NUMBER:.*]] = arith.addi %[[BEFORE]], %[[X]]
+// RASTER: %[[GROUP:.*]] = arith.divui %[[NUMBER]]
+// RASTER: cp.async.commit_group;
+func.func @ordered(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                   %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 1, 128>]} {
+  %c128 = arith.constant 128 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %i = arith.muli %p, %c128 : index
+  %j = arith.muli %q, %c128 : index
+  %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 0
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>
+  tile.store %x, %c[%i, %j] : tensor<128x128xf32>, !tile.view<?x?xf32>
   return
 }
