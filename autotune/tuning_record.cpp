@@ -42,17 +42,8 @@ std::vector<MeasuredConfiguration> frontier(std::vector<MeasuredConfiguration> c
 
 const MeasuredConfiguration *chooseWinner(const TuningRecord &record,
                                           const std::function<bool(const MeasuredConfiguration &)> &fits) {
-  constexpr double noise = 1.02, worthwhile = 0.75;
-  const MeasuredConfiguration *fastest = nullptr, *chosen = nullptr;
-  for (const MeasuredConfiguration &winner : record.winners) {
-    if (!fits(winner)) continue;
-    if (!fastest) fastest = chosen = &winner;
-    if (winner.milliseconds <= noise * fastest->milliseconds &&
-        static_cast<double>(winner.workspaceBytes) <=
-            worthwhile * static_cast<double>(chosen->workspaceBytes))
-      chosen = &winner;
-  }
-  return chosen;
+  const auto winner = std::find_if(record.winners.begin(), record.winners.end(), fits);
+  return winner == record.winners.end() ? nullptr : &*winner;
 }
 
 } // namespace tilewright

@@ -57,8 +57,7 @@ struct TuningRecord {
   std::vector<MeasuredPart> parts;             ///< part by part, the fastest first
 };
 
-/// The fastest winner of those that fit, or one slower by at most a fiftieth, which is about what a
-/// measurement can tell, if that takes at most three quarters of the workspace; null when none fits.
+/// The fastest winner of those that fit; null when none does.
 const MeasuredConfiguration *chooseWinner(const TuningRecord &record,
                                           const std::function<bool(const MeasuredConfiguration &)> &fits);
 
