@@ -4,7 +4,6 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
-#include "llvm/Transforms/Scalar/BDCE.h"
 #include "llvm/Transforms/Scalar/CorrelatedValuePropagation.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/IndVarSimplify.h"
@@ -56,7 +55,6 @@ void optimiseForGpu(llvm::Module &module, llvm::TargetMachine &machine, bool mul
   rotateAndHoist.addPass(LICMPass(LICMOptions()));
   FunctionPassManager list;
   list.addPass(SROAPass(SROAOptions::ModifyCFG));
-  list.addPass(EarlyCSEPass());
   list.addPass(SimplifyCFGPass());
   list.addPass(InstCombinePass());
   list.addPass(createFunctionToLoopPassAdaptor(std::move(rotateAndHoist), /*UseMemorySSA=*/true));
@@ -68,7 +66,6 @@ void optimiseForGpu(llvm::Module &module, llvm::TargetMachine &machine, bool mul
   list.addPass(ReassociatePass());
   list.addPass(SimplifyCFGPass(SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));
   if (multiplies) list.addPass(InstCombinePass());
-  list.addPass(BDCEPass());
   ModulePassManager all;
   // The target's own: how large a thread's number can be. Without it ptxas runs out of registers.
   passes.builder.invokePipelineStartEPCallbacks(all, OptimizationLevel::O2);

@@ -71,13 +71,15 @@ const std::vector<CatalogEntry> &kernelCatalog() {
       {"lce_pending_rows", "linear cross entropy: which rows still want their exponentials", lcePendingRows},
       {"lce_check_anchor", "linear cross entropy: finds rows whose exponentials left fp32's range",
        lceCheckAnchor},
-      {"lce_combine", "linear cross entropy: losses and the factors of the gradients", lceCombine},
+      {"lce_combine", "linear cross entropy: losses and the factors of the gradients", lceCombine,
+       [](TargetKind) { return lce::combineOptions(); }},
       {"lce_complete_again", "linear cross entropy: the gradient of the logits, computed a second time",
        lceCompleteAgain},
       {"lce_slice_labels", "linear cross entropy: labels as a slice of the classes numbers them",
        lceSliceLabels},
       {"lce_logits", "the logits alone", lceLogits},
-      {"lce_rank_labels", "linear cross entropy: sorts a chunk's rows by label", lceRankLabels},
+      {"lce_rank_labels", "linear cross entropy: sorts a chunk's rows by label", lceRankLabels,
+       lce::rankLabelsOptions},
       {"lce_one_hot_sum", "linear cross entropy: the targets' part of dW", lceOneHotSum},
       {"lce_dx", "linear cross entropy: dX", lceDx},
       {"lce_dw", "linear cross entropy: dW of the first chunk", lceDw},
@@ -94,10 +96,10 @@ const std::vector<CatalogEntry> &kernelCatalog() {
   return catalog;
 }
 
-StatusOr<Kernel> findKernel(const std::string &name, ElementType element) {
+StatusOr<CatalogEntry> findKernel(const std::string &name) {
   std::string names;
   for (const CatalogEntry &entry : kernelCatalog()) {
-    if (entry.name == name) return entry.make(element);
+    if (entry.name == name) return entry;
     names += (names.empty() ? "" : ", ") + entry.name;
   }
   return userError("there is no kernel '" + name + "'; choose one of " + names);

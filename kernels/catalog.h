@@ -6,6 +6,8 @@
 #include "compiler/base/status.h"
 #include "compiler/dsl/builder.h"
 #include "compiler/element_type.h"
+#include "compiler/options.h"
+#include "compiler/target.h"
 
 namespace tilewright {
 
@@ -15,12 +17,14 @@ struct CatalogEntry {
   std::string name;
   std::string summary;
   Kernel (*make)(ElementType element);
+  /// As the losses compile it, but for what an autotuner chooses: products' schedules.
+  CompileOptions (*options)(TargetKind target) = [](TargetKind) { return CompileOptions(); };
 };
 
 /// Every kernel of the losses and the examples.
 const std::vector<CatalogEntry> &kernelCatalog();
 
 /// The kernel called `name`; a user error lists the names there are.
-StatusOr<Kernel> findKernel(const std::string &name, ElementType element);
+StatusOr<CatalogEntry> findKernel(const std::string &name);
 
 } // namespace tilewright

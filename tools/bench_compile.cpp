@@ -24,7 +24,7 @@ StatusOr<nlohmann::ordered_json> compileEach(const Device &device, ElementType e
   for (const CatalogEntry &entry : kernelCatalog())
     for (bool aligned : {false, true}) {
       if (aligned && !device.info().warpgroups) continue;
-      CompileOptions options;
+      CompileOptions options = entry.options(device.target().kind);
       options.alignedMatrices = aligned;
       std::vector<double> times;
       Artifact artifact;

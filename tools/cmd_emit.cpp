@@ -34,11 +34,11 @@ Status emitKernel(const Arguments &arguments) {
   TW_ASSIGN_OR_RETURN(const Target target, targetOf(arguments));
   TW_ASSIGN_OR_RETURN(const Stage stage, stageOf(arguments, target));
   TW_ASSIGN_OR_RETURN(const NumberType type, readNumberType(arguments));
-  TW_ASSIGN_OR_RETURN(const Kernel kernel, findKernel(name, type.element));
-  CompileOptions options;
+  TW_ASSIGN_OR_RETURN(const CatalogEntry entry, findKernel(name));
+  CompileOptions options = entry.options(target.kind);
   options.alignedMatrices = true;
   options.tf32 = type.tf32;
-  TW_ASSIGN_OR_RETURN(const std::string text, emit(kernel, target, options, stage));
+  TW_ASSIGN_OR_RETURN(const std::string text, emit(entry.make(type.element), target, options, stage));
   if (const std::optional<std::string> file = arguments.text("-o")) return writeFile(*file, text);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return {};

@@ -1,5 +1,7 @@
 #include "compiler/nvptx/emit_ptx.h"
 
+#include <algorithm>
+
 #include "compiler/optimise.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -116,10 +118,11 @@ StatusOr<std::string> emitPtx(mlir::ModuleOp module, const Target &target, int o
   if (!code) return compileError("the kernel could not be translated to LLVM IR");
   // ptxas schedules and allocates registers anew, and makes as much of what LLVM's selection leaves, with
   // fewer registers and in two thirds of the time. But it keeps accumulators in place only where LLVM's
-  // coalescer gave them the same registers in a whole loop (wgmma: C7514; else spills).
+  // coalescer gave them the same registers in a whole loop (wgmma: C7514; else spills). Levels above the
+  // first, which has one, write the same PTX.
   const bool hasProduct = multiplies(module);
   TW_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine,
-                      makeTargetMachine(target, hasProduct ? optLevel : 0));
+                      makeTargetMachine(target, hasProduct ? std::min(optLevel, 1) : 0));
   code->setDataLayout(machine->createDataLayout());
   code->setTargetTriple(kTriple);
   declareKernels(module, *code);

@@ -204,7 +204,7 @@ Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, Num depth, Accum
         if (narrowed) clearTail(left, right, data, depth - e.wide(step) * kStageDepth);
         fenceProducts(e);
         // A warpgroup's first rows are 64 lines, or a panel, further.
-        addStage(e, left, right, element, data + rows * 128, data + left.bytes(), 0, shared ? 128 : 64, sums);
+        addStage(e, left, right, element, data + rows * 128, data + left.bytes(), shared ? 128 : 64, sums);
         commitProducts(e);
         waitForProducts(e, 1);
         handBack(ring.before(place), e.both(speaks, e.i32(0) < step));

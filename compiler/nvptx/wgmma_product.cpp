@@ -59,37 +59,50 @@ void StagedOperand::clearDepth(Emitter &e, Num stage, Num live) const {
   }
 }
 
-/// Fields: address / 16; distance / 16 of panels along the free axis (bit 16) and of groups of 8 lines (bit
-/// 32); the 128-byte swizzle (bit 62). Only the low half differs, by a constant from one block to the next.
-Num StagedOperand::descriptor(Emitter &e, Num stage, int64_t firstPosition, int64_t firstDepth) const {
+/// Fields of a descriptor's low half: address / 16; from bit 16 on, the distance / 16 of panels along the
+/// free axis. Only that half differs from one block of an operand to another.
+Num StagedOperand::descriptor(Num stage) const {
   const int64_t panelStep = depthIsMinor ? 1 : kPanelBytes / 16; // means nothing where there is one panel
-  const int64_t offset = firstPosition * kLine + firstDepth * (depthIsMinor ? 2 : kLine);
   Num place = (stage >> 4) & 0x3FFF; // in a cluster, higher bits of an address are the CTA's number
-  Num low = place + (offset / 16 + (panelStep << 16));
-  const int64_t high = (kGroupBytes / 16) << 32 | int64_t(1) << 62;
-  Value wide = e.b.createOrFold<arith::ExtUIOp>(e.b.getI64Type(), low.value);
-  return e.num(e.b.createOrFold<arith::OrIOp>(wide, e.i64(high).value));
+  return place + (panelStep << 16);
+}
+
+int64_t StagedOperand::descriptorStep(int64_t positions, int64_t depths) const {
+  return (positions * kLine + depths * (depthIsMinor ? 2 : kLine)) / 16;
 }
 
 void addStage(Emitter &e, const StagedOperand &left, const StagedOperand &right, Type element, Num leftStage,
-              Num rightStage, int64_t firstRow, int64_t rowsBetween, Accumulators &sums) {
-  const int64_t count = sums[0].size();
+              Num rightStage, int64_t rowsBetween, Accumulators &sums) {
+  SmallVector<Value> operands;
+  for (auto &block : sums)
+    operands.append(block);
+  const int64_t block = sums[0].size(), count = operands.size();
+  operands.append({left.descriptor(leftStage).value, right.descriptor(rightStage).value});
+
+  // High half: the distance / 16 of groups of 8 lines, and the 128-byte swizzle (bit 62 of all).
+  const std::string high = std::to_string(kGroupBytes / 16 | int64_t(1) << 30);
+  auto describe = [&](const char *name, int64_t operand, int64_t step) {
+    return "add.s32 low, $" + std::to_string(operand) + ", " + std::to_string(step) + ";\n\tmov.b64 " + name +
+           ", {low, " + high + "};\n\t";
+  };
   const std::string type = element.isBF16() ? "bf16" : "f16";
-  const std::string registers = list(count, [](int64_t i) { return "$" + std::to_string(i); });
-  const std::string text = "{ .reg .pred adds; setp.eq.b32 adds, 0, 0;\n\twgmma.mma_async.sync.aligned.m64n" +
-                           std::to_string(right.positions) + "k16.f32." + type + "." + type + " {" +
-                           registers + "}, $" + std::to_string(2 * count) + ", $" +
-                           std::to_string(2 * count + 1) + ", adds, 1, 1, " +
-                           (left.depthIsMinor ? "0, " : "1, ") + (right.depthIsMinor ? "0; }" : "1; }");
-  const std::string constraints = list(count, [](int64_t) { return "=f"; }) + "," +
-                                  list(count, [](int64_t i) { return std::to_string(i); }) + ",l,l";
+  const std::string instruction = "wgmma.mma_async.sync.aligned.m64n" + std::to_string(right.positions) +
+                                  "k16.f32." + type + "." + type + " {";
+  const std::string majors =
+      std::string(left.depthIsMinor ? "0, " : "1, ") + (right.depthIsMinor ? "0" : "1");
+  std::string text =
+      "{ .reg .pred adds; .reg .b32 low; .reg .b64 left, right;\n\tsetp.eq.b32 adds, 0, 0;\n\t";
   for (int64_t k = 0; k < kStageDepth; k += 16)
-    for (auto [block, values] : llvm::enumerate(sums)) {
-      SmallVector<Value> operands(values);
-      operands.push_back(left.descriptor(e, leftStage, firstRow + block * rowsBetween, k).value);
-      operands.push_back(right.descriptor(e, rightStage, 0, k).value);
-      values = e.ptx(SmallVector<Type>(count, e.b.getF32Type()), text, constraints, operands, true);
-    }
+    for (int64_t first = 0; first < count; first += block)
+      text += describe("left", 2 * count, left.descriptorStep(first / block * rowsBetween, k)) +
+              describe("right", 2 * count + 1, right.descriptorStep(0, k)) + instruction +
+              list(block, [&](int64_t i) { return "$" + std::to_string(first + i); }) +
+              "}, left, right, adds, 1, 1, " + majors + ";\n\t";
+  const std::string constraints = list(count, [](int64_t) { return "=f"; }) + "," +
+                                  list(count, [](int64_t i) { return std::to_string(i); }) + ",r,r";
+  auto added = e.ptx(SmallVector<Type>(count, e.b.getF32Type()), text + "}", constraints, operands, true);
+  for (auto [i, value] : llvm::enumerate(added))
+    sums[i / block][i % block] = value;
 }
 
 void fenceProducts(Emitter &e) { e.ptx({}, "wgmma.fence.sync.aligned;", "~{memory}", {}, true); }

@@ -31,17 +31,20 @@ struct StagedOperand {
   void copy(Emitter &e, Num stage, Num k, Num barrier) const;
   /// Clears the lines of a stage from depth `live` (i32) on; only of an MN-major operand. By a whole team.
   void clearDepth(Emitter &e, Num stage, Num live) const;
-  /// What tells the tensor cores (i64) where 16 depths of 64 (or, on the right, all) positions lie.
-  Num descriptor(Emitter &e, Num stage, int64_t firstPosition, int64_t firstDepth) const;
+  /// The low half (i32) of what tells the tensor cores where a stage's blocks of 16 depths by 64 (or, on the
+  /// right, all) positions lie: of the first, and what that of one further on has more.
+  Num descriptor(Num stage) const;
+  int64_t descriptorStep(int64_t positions, int64_t depths) const;
 };
 
 /// Accumulators of a warpgroup's part of a product, a list for each 64 rows, in the instruction's order: for
 /// each 8 columns those of row g and then of row g + 8, two adjacent columns each, g = lane / 4.
 using Accumulators = SmallVector<SmallVector<Value>>;
 
-/// Adds one stage. The numbers are not to be touched before `waitForProducts`.
+/// Adds one stage; each list's rows lie so many positions behind those of the one before. The numbers are not
+/// to be touched before `waitForProducts`.
 void addStage(Emitter &e, const StagedOperand &left, const StagedOperand &right, Type element, Num leftStage,
-              Num rightStage, int64_t firstRow, int64_t rowsBetween, Accumulators &sums);
+              Num rightStage, int64_t rowsBetween, Accumulators &sums);
 void fenceProducts(Emitter &e);
 void commitProducts(Emitter &e);
 /// All but the last `underWay` commits are done.

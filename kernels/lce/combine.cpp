@@ -162,4 +162,11 @@ Kernel combine(const CombineSpec &spec) {
   });
 }
 
+// More warps would have too few registers for the gradients' factors of eight rows.
+CompileOptions combineOptions() {
+  CompileOptions options;
+  options.schedule.warps = 4;
+  return options;
+}
+
 } // namespace tilewright::lce

@@ -13,10 +13,6 @@ constexpr int64_t kOneHotColumns = 512;
 // thread has eight vectors on their way.
 constexpr Block kInPlaceBlock{32, 256};
 constexpr int kInPlaceWarps = 4;
-// Labels are compared as fast by two warps as by eight, and reductions over a CTA of two cost less.
-constexpr int kRankWarps = 2, kRankColumns = 256;
-// More warps would have too few registers for the gradients' factors of eight rows.
-constexpr int kCombineWarps = 4;
 
 /// E is fp32 for f16 inputs. A tensor core, where there is one, rounds it no more than f16 rounds the
 /// gradients.
@@ -36,12 +32,6 @@ CompileOptions optionsFor(const Problem &problem, const Product &product, Target
   return options;
 }
 
-CompileOptions withWarps(int warps) {
-  CompileOptions options;
-  options.schedule.warps = warps;
-  return options;
-}
-
 /// Collects what is wanted, and makes it all at once.
 class Wishes {
 public:
@@ -54,7 +44,7 @@ public:
     want(kernels.compactRows, compactRows({p_.label, p_.dHidden}));
     forwardProduct(kernels);
     if (p_.dHidden) hiddenProduct(kernels);
-    if (p_.sortsLabels()) want(kernels.rankLabels, rankLabels(), rankOptions());
+    if (p_.sortsLabels()) want(kernels.rankLabels, rankLabels(), rankLabelsOptions(target_));
     if (p_.dWeight) {
       weightProduct(kernels);
       want(kernels.oneHotSum, oneHotSum(p_.element, kOneHotColumns));
@@ -65,7 +55,7 @@ public:
          gatherRows({p_.element, p_.terms, p_.wantsGradients() && !p_.terms.logitsAreProducts()}));
     want(kernels.pendingRows, pendingRows());
     want(kernels.checkAnchor, checkAnchor());
-    want(kernels.combine, combine(combineSpec()), withWarps(kCombineWarps));
+    want(kernels.combine, combine(combineSpec()), combineOptions());
     if (p_.reduction != Reduction::none) want(kernels.reduceLoss, reduceLoss(isMean()));
     options(kernels);
   }
@@ -93,14 +83,6 @@ private:
   void want(KernelHandle &place, Kernel kernel, const CompileOptions &options = {}) {
     requests_.push_back({std::move(kernel), options});
     places_.push_back(&place);
-  }
-
-  CompileOptions rankOptions() const {
-    if (target_ != TargetKind::nvptx) return {};
-    CompileOptions options = withWarps(kRankWarps);
-    options.schedule.rowBlock = kRankColumns;
-    options.schedule.rowUnroll = 1;
-    return options;
   }
 
   bool isMean() const { return p_.reduction == Reduction::mean; }
@@ -203,8 +185,10 @@ private:
       }
     }
     if (p_.completion() == Completion::inPlace) {
+      CompileOptions inPlace;
+      inPlace.schedule.warps = kInPlaceWarps;
       want(kernels.complete, completeInPlace({p_.element, p_.exponentials(), kInPlaceBlock, p_.terms}),
-           withWarps(kInPlaceWarps));
+           inPlace);
     }
     if (p_.outputs.monitored) want(kernels.monitor, monitor());
     if (!p_.isUniformRankOne()) return;

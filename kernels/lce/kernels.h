@@ -7,6 +7,7 @@
 #include "compiler/dsl/builder.h"
 #include "compiler/element_type.h"
 #include "compiler/options.h"
+#include "compiler/target.h"
 #include "kernels/loss/kernels.h"
 #include "kernels/loss/terms/terms.h"
 
@@ -98,6 +99,7 @@ struct CombineSpec {
   RowOutputs outputs = {};
 };
 Kernel combine(const CombineSpec &spec);
+CompileOptions combineOptions(); ///< that suit it
 
 /// E becomes the gradient of x·w, the targets' aside: rate (E (factor + moment log E)).
 ///
@@ -126,6 +128,7 @@ Kernel sliceLabels();
 ///
 /// (label C, out order C, out run C, out slot V)
 Kernel rankLabels();
+CompileOptions rankLabelsOptions(TargetKind target); ///< that suit it
 
 /// u[s] = Σ t_i x_i over the run that starts at sorted position s: the one-hot part of dW, of each label that
 /// occurs.

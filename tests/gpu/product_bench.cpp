@@ -1,8 +1,8 @@
 // The products of linear cross entropy, one configuration after another, against cuBLAS's in the same run:
 //     product_bench --shape 16384,4096,128256 --forward 128x192:pingPong:4:8,128x256:cooperative --dx … --dw
 //     …
-// A configuration is ROWSxCOLUMNS[:ROLES[:STAGES[:RASTERROWS[:CLUSTERCTAS]]]]. Every result is checked
-// against float64 before it is timed. TILEWRIGHT_DEVICE=cpu checks on a processor, without cuBLAS.
+// A configuration is ROWSxCOLUMNS[:ROLES[:STAGES[:RASTERROWS[:CLUSTERCTAS[:STEP[:WARPS]]]]]]. Every result is
+// checked against float64 before it is timed. TILEWRIGHT_DEVICE=cpu checks on a processor, without cuBLAS.
 
 #include <chrono>
 #include <cmath>
@@ -76,6 +76,8 @@ StatusOr<Config> parseConfig(const std::string &text) {
   config.options.schedule.stages = number(2);
   config.options.schedule.rasterRows = number(3);
   config.options.schedule.clusterCtas = number(4);
+  config.options.schedule.contractionStep = number(5);
+  config.options.schedule.warps = number(6);
   config.options.alignedMatrices = true;
   return config;
 }

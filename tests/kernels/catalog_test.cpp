@@ -15,7 +15,8 @@ namespace {
 TEST(Catalog, EveryKernelCompiles) {
   for (const CatalogEntry &entry : kernelCatalog())
     for (ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16}) {
-      const StatusOr<Artifact> artifact = compile(entry.make(element), hostTarget(), {});
+      const StatusOr<Artifact> artifact =
+          compile(entry.make(element), hostTarget(), entry.options(TargetKind::cpu));
       EXPECT_TRUE(artifact.ok()) << entry.name << ": " << artifact.status().message();
     }
 }
@@ -27,18 +28,18 @@ TEST(Catalog, NamesAreUnique) {
 }
 
 TEST(Catalog, FindsByName) {
-  const StatusOr<Kernel> kernel = findKernel("row_softmax", ElementType::bf16);
-  ASSERT_TRUE(kernel.ok());
-  EXPECT_EQ(kernel->name, "row_softmax");
-  const StatusOr<Kernel> none = findKernel("softmax", ElementType::f32);
+  const StatusOr<CatalogEntry> found = findKernel("row_softmax");
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->make(ElementType::bf16).name, "row_softmax");
+  const StatusOr<CatalogEntry> none = findKernel("softmax");
   EXPECT_EQ(none.status().kind(), StatusKind::user);
   EXPECT_THAT(none.status().message(), testing::HasSubstr("there is no kernel 'softmax'; choose one of "));
 }
 
 /// The lines of a kernel's static tiles that have `part` in them.
 std::vector<std::string> linesWith(const std::string &kernel, const std::string &part) {
-  const StatusOr<Kernel> found = findKernel(kernel, ElementType::bf16);
-  const StatusOr<std::string> text = emit(*found, hostTarget(), {}, Stage::lowered);
+  const StatusOr<CatalogEntry> found = findKernel(kernel);
+  const StatusOr<std::string> text = emit(found->make(ElementType::bf16), hostTarget(), {}, Stage::lowered);
   EXPECT_TRUE(text.ok()) << text.status().message();
   std::vector<std::string> lines;
   std::istringstream stream(*text);

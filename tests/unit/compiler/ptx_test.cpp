@@ -41,11 +41,11 @@ class EveryKernel : public ::testing::TestWithParam<Case> {};
 
 TEST_P(EveryKernel, AssemblesWithoutSpills) {
   const Case &c = GetParam();
-  auto kernel = findKernel(c.kernel, c.element);
-  ASSERT_TRUE(kernel.ok());
-  CompileOptions options;
+  auto entry = findKernel(c.kernel);
+  ASSERT_TRUE(entry.ok());
+  CompileOptions options = entry->options(TargetKind::nvptx);
   options.alignedMatrices = c.aligned;
-  auto artifact = compile(*kernel, *parseTarget(c.arch), options);
+  auto artifact = compile(entry->make(c.element), *parseTarget(c.arch), options);
   ASSERT_TRUE(artifact.ok()) << artifact.status().message();
   EXPECT_EQ(artifact->threads % 32, 0);
   EXPECT_THAT(artifact->assembly, HasSubstr(".target " + c.arch));
