@@ -86,16 +86,17 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
   TW_RETURN_IF_ERROR(checkErrors(errors, type));
   TW_ASSIGN_OR_RETURN(const int64_t peak, device.peakBytes(nullptr, run));
 
-  std::vector<Contestant> contestants = {{"tilewright", [&] { return device.time(nullptr, run); }}};
+  std::vector<Contestant> contestants = {{"tilewright", run}};
   std::vector<std::unique_ptr<Products>> products;
   if (what.floor != Floor::none) {
     TW_ASSIGN_OR_RETURN(products,
                         Products::make(what.floor, type.tf32, what.lossOnly, device, problem, tensors));
     for (const auto &way : products)
-      contestants.push_back({way->description(), [&way] { return way->milliseconds(); }});
+      contestants.push_back({way->description(), [&way] { return way->run(); }});
   }
-  TW_ASSIGN_OR_RETURN(const ContestResult times,
-                      contest(contestants, ContestMethod::of(device, kSeconds, contestants.size())));
+  TW_ASSIGN_OR_RETURN(
+      const ContestResult times,
+      contest(stopwatchOf(device), contestants, ContestMethod::of(device, kSeconds, contestants.size())));
 
   const double flops = (what.lossOnly ? 2.0 : 6.0) * static_cast<double>(shape.rows) *
                        static_cast<double>(shape.hidden) * static_cast<double>(shape.classes);

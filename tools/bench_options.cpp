@@ -113,15 +113,14 @@ StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemSha
     LinearCrossEntropyOptions o;
     o.tf32 = type.tf32;
     all[i].apply(t, o);
-    contestants.push_back({all[i].name, [&device, &runtime, &report = reports[i], t, o] {
-                             return device.time(nullptr, [&]() -> Status {
-                               TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, t, o));
-                               return {};
-                             });
+    contestants.push_back({all[i].name, [&runtime, &report = reports[i], t, o]() -> Status {
+                             TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, t, o));
+                             return {};
                            }});
   }
-  TW_ASSIGN_OR_RETURN(const ContestResult times,
-                      contest(contestants, ContestMethod::of(device, kSeconds, contestants.size())));
+  TW_ASSIGN_OR_RETURN(
+      const ContestResult times,
+      contest(stopwatchOf(device), contestants, ContestMethod::of(device, kSeconds, contestants.size())));
 
   nlohmann::ordered_json result = {
       {"loss", "linear_cross_entropy"}, {"device", device.info().name}, {"rows", shape.rows},

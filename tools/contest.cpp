@@ -16,13 +16,25 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kRest = std::chrono::milliseconds(60);
 constexpr int kFewestRounds = 3, kMostRounds = 15, kLongRounds = 2;
 constexpr double kLongestTurn = 1.7; // seconds
+constexpr int kWaits = 6;            // of a turn
+
+/// Of one run, of so many that nothing is waited for in between.
+StatusOr<double> timeRuns(const Stopwatch &stopwatch, const Contestant &contestant, int runs) {
+  TW_ASSIGN_OR_RETURN(const double milliseconds, stopwatch([&]() -> Status {
+                        for (int i = 0; i < runs; ++i)
+                          TW_RETURN_IF_ERROR(contestant.work());
+                        return {};
+                      }));
+  return milliseconds / runs;
+}
 
 /// Appends the times that count.
-Status takeTurn(const Contestant &contestant, double turnSeconds, std::vector<double> &times) {
+Status takeTurn(const Stopwatch &stopwatch, const Contestant &contestant, int runs, double turnSeconds,
+                std::vector<double> &times) {
   std::vector<double> turn;
   const Clock::time_point start = Clock::now();
   do {
-    TW_ASSIGN_OR_RETURN(const double milliseconds, contestant.milliseconds());
+    TW_ASSIGN_OR_RETURN(const double milliseconds, timeRuns(stopwatch, contestant, runs));
     turn.push_back(milliseconds);
   } while (millisecondsSince(start) < 1000 * turnSeconds);
   times.insert(times.end(), turn.begin() + turn.size() / 2, turn.end());
@@ -54,12 +66,21 @@ std::string ContestResult::method() const {
                      rounds, turnSeconds);
 }
 
-StatusOr<ContestResult> contest(const std::vector<Contestant> &contestants, const ContestMethod &method) {
+Stopwatch stopwatchOf(Device &device) {
+  return [&device](const std::function<Status()> &work) { return device.time(nullptr, work); };
+}
+
+StatusOr<ContestResult> contest(const Stopwatch &stopwatch, const std::vector<Contestant> &contestants,
+                                const ContestMethod &method) {
+  constexpr double most = 1000;
   double roundMilliseconds = 0;
+  std::vector<int> runs;
   for (const Contestant &contestant : contestants) {
     std::this_thread::sleep_for(kRest);
-    TW_ASSIGN_OR_RETURN(const double milliseconds, contestant.milliseconds());
+    TW_ASSIGN_OR_RETURN(const double milliseconds, timeRuns(stopwatch, contestant, 1));
     roundMilliseconds += milliseconds;
+    const double waitMilliseconds = 1000 * method.turnSeconds / kWaits;
+    runs.push_back(static_cast<int>(std::clamp(waitMilliseconds / std::max(milliseconds, 1e-3), 1.0, most)));
   }
   ContestResult result{{}, kLongRounds, method.turnSeconds};
   if (method.turnSeconds == 0)
@@ -69,7 +90,7 @@ StatusOr<ContestResult> contest(const std::vector<Contestant> &contestants, cons
   for (int round = 0; round < result.rounds; ++round)
     for (std::size_t i = 0; i < contestants.size(); ++i) {
       std::this_thread::sleep_for(kRest);
-      TW_RETURN_IF_ERROR(takeTurn(contestants[i], method.turnSeconds, times[i]));
+      TW_RETURN_IF_ERROR(takeTurn(stopwatch, contestants[i], runs[i], method.turnSeconds, times[i]));
     }
   for (const std::vector<double> &of : times)
     result.median.push_back(medianOf(of));

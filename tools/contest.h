@@ -12,13 +12,18 @@ namespace tilewright {
 /// Something to be timed beside others.
 struct Contestant {
   std::string name;
-  std::function<StatusOr<double>()> milliseconds; ///< does the work once
+  std::function<Status()> work; ///< on a GPU enqueued
 };
+
+/// How many milliseconds it takes to do some work: `Device::time`, or a test's own clock.
+using Stopwatch = std::function<StatusOr<double>(const std::function<Status()> &work)>;
+Stopwatch stopwatchOf(Device &device);
 
 /// How long a contest takes, and in what turns.
 struct ContestMethod {
   double seconds = 0; ///< in all, about
-  /// Of a turn, back to back; what runs in the first half of a turn does not count. 0: a turn is one run.
+  /// Of a turn; what runs in the first half of a turn does not count. A few times in a turn one waits for
+  /// what was enqueued, else all runs are back to back, as in training. 0: a turn is one run.
   double turnSeconds = 0;
 
   /// What suits the device: a CPU's turns are single runs. A GPU needs about a second under load until its
@@ -38,7 +43,8 @@ struct ContestResult {
 /// single runs: 3 rounds at least, 15 at most; longer ones: 2). One unmeasured run of each comes first.
 /// Before each turn threads of the one before are given time to fall asleep: libraries let theirs spin for a
 /// while, which costs whoever comes next.
-StatusOr<ContestResult> contest(const std::vector<Contestant> &contestants, const ContestMethod &method);
+StatusOr<ContestResult> contest(const Stopwatch &stopwatch, const std::vector<Contestant> &contestants,
+                                const ContestMethod &method);
 
 double medianOf(std::vector<double> values);
 

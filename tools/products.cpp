@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "tools/blas.h"
-#include "tools/contest.h"
 #include "tools/cublas.h"
 
 namespace tilewright {
@@ -21,16 +20,14 @@ public:
         logits_(problem.shape.rows * problem.shape.classes), dHidden_(problem.hidden.size()),
         dWeight_(problem.weight.size()) {}
 
-  StatusOr<double> milliseconds() override {
-    return wallMilliseconds([&]() -> Status {
-      const auto [rows, hidden, classes] = problem_.shape;
-      const float *x = problem_.hidden.data(), *w = problem_.weight.data();
-      blas_.product(false, true, rows, classes, hidden, x, w, logits_.data());
-      if (lossOnly_) return {};
-      blas_.product(false, false, rows, hidden, classes, logits_.data(), w, dHidden_.data());
-      blas_.product(true, false, classes, hidden, rows, logits_.data(), x, dWeight_.data());
-      return {};
-    });
+  Status run() override {
+    const auto [rows, hidden, classes] = problem_.shape;
+    const float *x = problem_.hidden.data(), *w = problem_.weight.data();
+    blas_.product(false, true, rows, classes, hidden, x, w, logits_.data());
+    if (lossOnly_) return {};
+    blas_.product(false, false, rows, hidden, classes, logits_.data(), w, dHidden_.data());
+    blas_.product(true, false, classes, hidden, rows, logits_.data(), x, dWeight_.data());
+    return {};
   }
 
   std::string description() const override {
@@ -53,18 +50,16 @@ struct CublasOutputs {
 class CublasProducts final : public Products {
 public:
   /// In calls of `chunk` rows each.
-  CublasProducts(std::shared_ptr<const Cublas> cublas, Device &device, const LinearProblemTensors &tensors,
+  CublasProducts(std::shared_ptr<const Cublas> cublas, const LinearProblemTensors &tensors,
                  std::shared_ptr<const CublasOutputs> outputs, bool lossOnly, int64_t chunk)
-      : cublas_(std::move(cublas)), device_(device), tensors_(tensors), outputs_(std::move(outputs)),
-        lossOnly_(lossOnly), chunk_(chunk) {}
+      : cublas_(std::move(cublas)), tensors_(tensors), outputs_(std::move(outputs)), lossOnly_(lossOnly),
+        chunk_(chunk) {}
 
-  StatusOr<double> milliseconds() override {
+  Status run() override {
     const int64_t rows = tensors_.hidden.ref.sizes[0];
-    return device_.time(nullptr, [&]() -> Status {
-      for (int64_t first = 0; first < rows; first += chunk_)
-        TW_RETURN_IF_ERROR(enqueue(first, std::min(chunk_, rows - first)));
-      return {};
-    });
+    for (int64_t first = 0; first < rows; first += chunk_)
+      TW_RETURN_IF_ERROR(enqueue(first, std::min(chunk_, rows - first)));
+    return {};
   }
 
   std::string description() const override {
@@ -85,7 +80,6 @@ private:
   }
 
   std::shared_ptr<const Cublas> cublas_;
-  Device &device_;
   const LinearProblemTensors &tensors_;
   std::shared_ptr<const CublasOutputs> outputs_;
   const bool lossOnly_;
@@ -120,7 +114,7 @@ StatusOr<std::vector<std::unique_ptr<Products>>> Products::make(Floor floor, boo
   const auto room = std::make_shared<const CublasOutputs>(std::move(outputs));
   for (const int64_t chunk : {rows, kChunk})
     if (ways.empty() || chunk < rows)
-      ways.push_back(std::make_unique<CublasProducts>(shared, device, tensors, room, lossOnly, chunk));
+      ways.push_back(std::make_unique<CublasProducts>(shared, tensors, room, lossOnly, chunk));
   return ways;
 }
 

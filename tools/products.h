@@ -16,8 +16,8 @@ enum class Floor { none, blas, cublas };
 class Products {
 public:
   virtual ~Products() = default;
-  /// The milliseconds that they take, one behind the other.
-  virtual StatusOr<double> milliseconds() = 0;
+  /// Does them, one behind the other; of cuBLAS, enqueues them.
+  virtual Status run() = 0;
   virtual std::string description() const = 0;
 
   /// In all the ways in which the library may be called, of which the fastest is the floor. `floor` is not

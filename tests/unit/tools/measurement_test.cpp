@@ -70,30 +70,57 @@ TEST(Accuracy, wrongNumbersAndNanAreFound) {
   }
 }
 
+/// Tells a time that the work itself moves on.
+struct FakeClock {
+  double now = 0;
+  Stopwatch stopwatch = [this](const std::function<Status()> &work) -> StatusOr<double> {
+    const double begin = now;
+    TW_RETURN_IF_ERROR(work());
+    return now - begin;
+  };
+};
+
 TEST(Contest, takesTurnsAndReportsMedians) {
   std::vector<int> order;
+  FakeClock clock;
   double next = 0;
-  const Contestant first{"first", [&] { return order.push_back(1), StatusOr<double>(++next); }};
-  const Contestant second{"second", [&] { return order.push_back(2), StatusOr<double>(100.0); }};
-  StatusOr<ContestResult> result = contest({first, second}, {0.3, 0});
+  const Contestant first{"first", [&] { return order.push_back(1), clock.now += ++next, Status(); }};
+  const Contestant second{"second", [&] { return order.push_back(2), clock.now += 100, Status(); }};
+  StatusOr<ContestResult> result = contest(clock.stopwatch, {first, second}, {0.3, 0});
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->rounds, 3);
   EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2, 1, 2, 1, 2}));
   EXPECT_EQ(result->median, (std::vector<double>{3, 100})); // the first round, 1, does not count
-  const Contestant failing{"failing", [] { return StatusOr<double>(runtimeError("no")); }};
-  EXPECT_FALSE(contest({failing}, {1, 0}).ok());
+  const Contestant failing{"failing", [] { return runtimeError("no"); }};
+  EXPECT_FALSE(contest(clock.stopwatch, {failing}, {1, 0}).ok());
 }
 
 TEST(Contest, theFirstHalfOfALongTurnDoesNotCount) {
-  double next = 0;
+  FakeClock clock;
+  int runs = 0;
   const Contestant falling{"falling", [&] {
                              std::this_thread::sleep_for(std::chrono::milliseconds(20));
-                             return StatusOr<double>(next++ < 3 ? 100 : 1);
+                             return clock.now += runs++ < 3 ? 100 : 1, Status();
                            }};
-  const StatusOr<ContestResult> result = contest({falling}, {1, 0.3});
+  const StatusOr<ContestResult> result = contest(clock.stopwatch, {falling}, {1, 0.3});
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->rounds, 2);
   EXPECT_EQ(result->median, std::vector<double>{1});
+}
+
+TEST(Contest, WaitsSeldomInALongTurn) {
+  FakeClock clock;
+  int runs = 0, waits = 0;
+  const Contestant quick{"quick", [&] { return ++runs, clock.now += 1, Status(); }};
+  const Stopwatch counting = [&](const std::function<Status()> &work) {
+    ++waits;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return clock.stopwatch(work);
+  };
+  const StatusOr<ContestResult> result = contest(counting, {quick}, {1, 0.06});
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->median, std::vector<double>{1});
+  EXPECT_EQ(runs, 1 + 10 * (waits - 1)); // a sixth of 60 ms
 }
 
 TEST(Contest, medians) {
