@@ -1,7 +1,10 @@
 #include <cstdio>
+#include <limits>
 
+#include "compiler/base/env.h"
 #include "compiler/compile.h"
 #include "kernels/catalog.h"
+#include "runtime/cuda/ptxas.h"
 #include "tools/commands.h"
 #include "tools/number_type.h"
 #include "tools/output_folder.h"
@@ -9,18 +12,26 @@
 namespace tilewright {
 namespace {
 
-/// The assembly of a target has one name: asm on a processor, ptx on a GPU.
 StatusOr<Stage> stageOf(const Arguments &arguments, const Target &target) {
   TW_RETURN_IF_ERROR(arguments.required("--stage").status());
   TW_ASSIGN_OR_RETURN(const std::string name, arguments.choice("--stage", {"tile", "llvm", "asm", "ptx"}));
-  const bool isCpu = target.kind == TargetKind::cpu;
-  if (name == "ptx" && isCpu)
+  if (name == "ptx" && target.kind == TargetKind::cpu)
     return userError(
         "expected --stage tile, llvm or asm for --target cpu, found 'ptx', which is NVIDIA's assembly");
-  if (name == "asm" && !isCpu)
-    return userError("expected --stage tile, llvm or ptx for --target " + target.arch +
-                     ", found 'asm', which the driver makes of the PTX");
   return name == "tile" ? Stage::tile : name == "llvm" ? Stage::llvm : Stage::assembly;
+}
+
+/// What NVIDIA's own tools make of PTX: instructions of the target and of no other GPU.
+StatusOr<std::string> instructionsOf(const std::string &kernel, const std::string &ptx,
+                                     const Target &target) {
+  TW_ASSIGN_OR_RETURN(const Environment environment, readEnvironment());
+  constexpr int anyVersion = std::numeric_limits<int>::max(); // nothing is loaded
+  const auto assembler = cuda::Ptxas::find(environment.toolFolders, anyVersion);
+  if (!assembler)
+    return userError("expected NVIDIA's ptxas on PATH or below CUDA_HOME for --stage asm, found none; choose "
+                     "--stage ptx, which needs no CUDA toolkit");
+  TW_ASSIGN_OR_RETURN(const std::string cubin, assembler->assemble(kernel, ptx, target.arch));
+  return cuda::disassemble(environment.toolFolders, kernel, cubin);
 }
 
 StatusOr<Target> targetOf(const Arguments &arguments) {
@@ -38,7 +49,11 @@ Status emitKernel(const Arguments &arguments) {
   CompileOptions options = entry.options(target.kind);
   options.alignedMatrices = true;
   options.tf32 = type.tf32;
-  TW_ASSIGN_OR_RETURN(const std::string text, emit(entry.make(type.element), target, options, stage));
+  const Kernel kernel = entry.make(type.element);
+  TW_ASSIGN_OR_RETURN(std::string text, emit(kernel, target, options, stage));
+  if (arguments.text("--stage") == "asm" && target.kind == TargetKind::nvptx) {
+    TW_ASSIGN_OR_RETURN(text, instructionsOf(kernel.name, text, target));
+  }
   if (const std::optional<std::string> file = arguments.text("-o")) return writeFile(*file, text);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return {};
@@ -55,7 +70,9 @@ Command emitCommand() {
   command.options = {
       {"--kernel", "NAME", "one of those that `tilewright inspect` lists"},
       {"--target", "NAME", "cpu: this machine's processor; sm_80 and later: NVIDIA GPUs; sm_90a: Hopper"},
-      {"--stage", "STAGE", "tile: the tile dialect; llvm: LLVM IR; asm: assembly of cpu; ptx: of sm_…"},
+      {"--stage", "STAGE",
+       "tile: the tile dialect; llvm: LLVM IR; ptx: NVIDIA's assembly; asm: the processor's or GPU's own "
+       "instructions, of which a GPU's are shown by a CUDA toolkit's ptxas and nvdisasm or cuobjdump"},
       numberTypeSpec(": of its main inputs"),
       {"-o", "FILE", "where to write it; default: standard output"},
   };

@@ -93,4 +93,22 @@ StatusOr<std::string> Ptxas::assemble(const std::string &kernel, const std::stri
   return binary;
 }
 
+StatusOr<std::string> disassemble(const std::vector<std::string> &folders, const std::string &kernel,
+                                  const std::string &cubin) {
+  TW_ASSIGN_OR_RETURN(const std::unique_ptr<ScratchFolder> scratch, ScratchFolder::make());
+  const std::string binary = *scratch / "kernel.cubin", words = *scratch / "words";
+  std::ofstream(binary, std::ios::binary) << cubin;
+  for (const std::string &folder : folders)
+    for (const auto &[program, option] : {std::pair("/nvdisasm", "-c"), std::pair("/cuobjdump", "-sass")}) {
+      const std::string path = folder + program;
+      if (access(path.c_str(), X_OK) != 0) continue;
+      const bool done = run({path, option, binary}, words);
+      std::string text = readFile(words);
+      if (done) return text;
+      return runtimeError("the cubin of kernel '" + kernel + "' is refused by " + path + ":\n" + text);
+    }
+  return userError("expected NVIDIA's nvdisasm or cuobjdump on PATH or below CUDA_HOME, found neither; both "
+                   "are parts of the CUDA toolkit");
+}
+
 } // namespace tilewright::cuda

@@ -28,4 +28,9 @@ private:
   std::string path_;
 };
 
+/// A cubin as text, the GPU's own instructions, by the first `nvdisasm` or `cuobjdump` in these folders. A
+/// user error says that there is none, a runtime error what the program wrote about `kernel`.
+StatusOr<std::string> disassemble(const std::vector<std::string> &folders, const std::string &kernel,
+                                  const std::string &cubin);
+
 } // namespace tilewright::cuda

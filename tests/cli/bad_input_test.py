@@ -248,7 +248,7 @@ class Commands(BadInput):
         self.refuse("'ptx', which is NVIDIA's", *good[:6], "ptx")
         self.refuse("one of tile, llvm, asm, ptx; found 'ast'", *good[:6], "ast")
         self.refuse("target 'arm' is not known; choices: cpu, sm_80", *good[:4], "arm", *good[5:])
-        self.refuse("'asm', which the driver makes", *good[:4], "sm_80", "--stage", "asm")
+        self.refuse("expected NVIDIA's ptxas", *good[:4], "sm_80", "--stage", "asm", PATH="/nowhere", CUDA_HOME="")
         self.refuse("in a folder that exists", *good, "-o", "absent/file")
         self.refuse("something else", *good, "-o", ".")
         self.refuse("something else", *good, "-o", "/dev/full")

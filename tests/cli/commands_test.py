@@ -36,6 +36,17 @@ class CommandsTest(cli.CliTest):
         self.assertIn(".target sm_90a", self.succeed("emit", "--kernel", "vector_add", "--target", "sm_90a", "--stage", "ptx"))
         self.assertIn("nvptx64", self.succeed("emit", "--kernel", "vector_add", "--target", "sm_90", "--stage", "llvm"))
 
+    def test_emit_what_nvidias_tools_make(self):
+        for name, script in (("ptxas", 'if [ "$1" = --version ]; then echo release 12.4; else cat "$2" > "$4"; fi'),
+                             ("cuobjdump", 'echo "$1"; cat "$2"')):
+            with open(os.path.join(self.folder, name), "w") as program:
+                program.write("#!/bin/sh\n" + script + "\n")
+            os.chmod(program.name, 0o700)
+        text = self.succeed("emit", "--kernel", "vector_add", "--target", "sm_90a", "--stage", "asm",
+                            PATH=self.folder + ":/usr/bin:/bin", CUDA_HOME="")
+        self.assertTrue(text.startswith("-sass\n"), text[:100])
+        self.assertIn(".entry vector_add", text)
+
     def test_inspect(self):
         text = self.succeed("inspect", TILEWRIGHT_LOG="error")
         for expected in ("Devices", "Kernels", "Configurations", "Limits", "Environment", "Cache", "lce_forward", "TILEWRIGHT_CACHE_DIR",
