@@ -85,7 +85,8 @@ StatusOr<Config> chooseConfig(Runtime &runtime, const Problem &problem,
     if (!record && mayTune && problem.rows > 0 && !options.accumulate) // tuning would overwrite them
       record = tuneNow(runtime, cache, key, tensors, options, stream);
     if (record)
-      if (auto config = tunedConfig(*record, problem, options.variant, options.workspaceLimit))
+      if (auto config =
+              tunedConfig(*record, problem, options.variant, options.workspaceLimit, runtime.device().info()))
         return *config;
   }
   return plan(problem, options.variant, options.workspaceLimit, runtime.device().info());

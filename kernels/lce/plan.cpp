@@ -134,6 +134,13 @@ Config configFor(const Problem &problem, Variant variant, int64_t chunkRows, con
 
 } // namespace
 
+void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &config) {
+  constexpr ProductKind kind = ProductKind::dWeight;
+  if (config[kind].roles != Schedule::WarpRoles::pingPong || hidesEpilogue(problem, kind)) return;
+  config[kind] =
+      chooseWarpgroupProduct(problem, kind, problem.classes, problem.hidden, config.chunkRows, device);
+}
+
 int64_t largestChunk(const Problem &problem, Variant variant, int64_t bytes) {
   const int64_t whole = chunkBucket(std::max<int64_t>(problem.rows, 1));
   if (variant == Variant::whole) return whole;

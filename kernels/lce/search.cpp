@@ -349,7 +349,7 @@ CostModel costModel(const Problem &problem, const Config &heuristic, const Devic
 }
 
 std::optional<Config> tunedConfig(const TuningRecord &record, const Problem &problem, Variant variant,
-                                  int64_t workspaceLimit) {
+                                  int64_t workspaceLimit, const DeviceInfo &device) {
   const auto fits = [&](const MeasuredConfiguration &winner) {
     const StatusOr<Config> config = configOf(winner.configuration, problem);
     if (!config.ok() || (variant == Variant::whole && config->chunks(problem) > 1)) return false;
@@ -359,6 +359,7 @@ std::optional<Config> tunedConfig(const TuningRecord &record, const Problem &pro
   if (!winner) return std::nullopt;
   Config config = *configOf(winner->configuration, problem);
   if (variant != Variant::automatic && problem.wantsGradients()) config.variant = variant;
+  fitToOptions(problem, device, config);
   return config;
 }
 

@@ -36,8 +36,9 @@ inline std::vector<std::string> chunkParameters() { return {"variant", "chunk_ro
 /// Its rules do not judge products as `heuristic` has them.
 CostModel costModel(const Problem &problem, const Config &heuristic, const DeviceInfo &device);
 
-/// The best winner of a record that is of this variant and fits the limit (0: none), if there is one.
+/// The best winner of a record that is of this variant and fits the limit (0: none), if there is one; see
+/// `fitToOptions`.
 std::optional<Config> tunedConfig(const TuningRecord &record, const Problem &problem, Variant variant,
-                                  int64_t workspaceLimit);
+                                  int64_t workspaceLimit, const DeviceInfo &device);
 
 } // namespace tilewright::lce

@@ -182,6 +182,22 @@ TEST_F(HopperSearch, PrunesWhatCannotBeFast) {
   EXPECT_THAT(exclusion(128, 256, "cooperative", 3), HasSubstr("one more stage"));
 }
 
+// Two warpgroups with a tile each have no registers left for more than the plain loss's dW.
+TEST_F(HopperSearch, OptionsKeepWhatWasTunedForThePlainLossWhereItFits) {
+  TuningRecord record;
+  record.winners.push_back({configurationOf(heuristic, p), 1, 5, 0});
+  const auto weightOf = [&](const Problem &problem) {
+    return tunedConfig(record, problem, Variant::automatic, 0, device)->dWeight.str();
+  };
+  Problem capped = p, smoothed = p;
+  capped.terms.softcap = true;
+  smoothed.terms.labelSmoothing = true;
+  EXPECT_EQ(weightOf(p), heuristic.dWeight.str());
+  EXPECT_EQ(weightOf(capped), heuristic.dWeight.str());
+  EXPECT_THAT(weightOf(smoothed), HasSubstr("cooperative"));
+  EXPECT_EQ(weightOf(smoothed), plan(smoothed, Variant::automatic, 0, device)->dWeight.str());
+}
+
 TEST_F(HopperSearch, MatricesThatAreNotAlignedHaveNoRoles) {
   const Configuration aligned = configurationOf(heuristic, p);
   Problem odd = p;
@@ -227,7 +243,7 @@ TEST(LceSearch, TheLimitChoosesTheWinner) {
   };
   const int64_t whole = add(1152, 100), small = add(192, 120);
   const auto rows = [&](int64_t limit, Variant variant = Variant::automatic) {
-    const auto config = tunedConfig(record, p, variant, limit);
+    const auto config = tunedConfig(record, p, variant, limit, machine());
     return config ? config->chunkRows : 0;
   };
   EXPECT_EQ(rows(0), 1152);
@@ -235,7 +251,7 @@ TEST(LceSearch, TheLimitChoosesTheWinner) {
   EXPECT_EQ(rows(whole - 1), 192);
   EXPECT_EQ(rows(small - 1), 0);
   EXPECT_EQ(rows(whole - 1, Variant::whole), 0);
-  EXPECT_EQ(tunedConfig(record, p, Variant::chunked, 0)->variant, Variant::chunked);
+  EXPECT_EQ(tunedConfig(record, p, Variant::chunked, 0, machine())->variant, Variant::chunked);
 }
 
 } // namespace
