@@ -305,6 +305,8 @@ std::vector<ProductStep> productSteps(const Problem &problem, const Config &heur
         {spec.name, spec.kind, {rowsOf(spec), columnsOf(spec), stepOf(spec), rolesOf(spec), stagesOf(spec)}});
     if (hasRoles(heuristic[spec.kind]))
       steps.push_back({std::string(spec.name) + " order", spec.kind, {rasterOf(spec), clusterOf(spec)}});
+    else if (heuristic[spec.kind].rasterRows)
+      steps.push_back({std::string(spec.name) + " order", spec.kind, {rasterOf(spec)}});
   }
   return steps;
 }

@@ -214,6 +214,21 @@ TEST_F(HopperSearch, MatricesThatAreNotAlignedHaveNoRoles) {
             1u);
 }
 
+TEST_F(HopperSearch, PortableProductsAreWalkedInSeveralOrders) {
+  Problem odd = p;
+  odd.aligned = false;
+  const Config portable = *plan(odd, Variant::automatic, 0, device);
+  const SearchSpace space = searchSpace(odd, portable, device);
+  const std::vector<ProductStep> steps = productSteps(odd, portable);
+  ASSERT_EQ(steps.size(), 6u);
+  for (std::size_t i = 1; i < steps.size(); i += 2) {
+    std::set<int> rasters;
+    for (const Configuration &c : space.combinations(configurationOf(portable, odd), steps[i].parameters))
+      rasters.insert((*configOf(c, odd))[steps[i].kind].rasterRows);
+    EXPECT_EQ(rasters, (std::set<int>{portable[steps[i].kind].rasterRows, 8, 16})) << steps[i].name;
+  }
+}
+
 TEST(LceSearch, KeysHoldWhatChangesTheTime) {
   const std::string key = tuningKey(problem(), machine()).str();
   EXPECT_EQ(tuningKey(problem(513), machine()).str(), key) << "rows share a bucket";
