@@ -94,9 +94,7 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
     for (const auto &way : products)
       contestants.push_back({way->description(), [&way] { return way->run(); }});
   }
-  TW_ASSIGN_OR_RETURN(
-      const ContestResult times,
-      contest(stopwatchOf(device), contestants, ContestMethod::of(device, kSeconds, contestants.size())));
+  TW_ASSIGN_OR_RETURN(const ContestResult times, contest(device, contestants, kSeconds));
 
   const double flops = (what.lossOnly ? 2.0 : 6.0) * static_cast<double>(shape.rows) *
                        static_cast<double>(shape.hidden) * static_cast<double>(shape.classes);

@@ -118,9 +118,7 @@ StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemSha
                              return {};
                            }});
   }
-  TW_ASSIGN_OR_RETURN(
-      const ContestResult times,
-      contest(stopwatchOf(device), contestants, ContestMethod::of(device, kSeconds, contestants.size())));
+  TW_ASSIGN_OR_RETURN(const ContestResult times, contest(device, contestants, kSeconds));
 
   nlohmann::ordered_json result = {
       {"loss", "linear_cross_entropy"}, {"device", device.info().name}, {"rows", shape.rows},

@@ -66,10 +66,6 @@ std::string ContestResult::method() const {
                      rounds, turnSeconds);
 }
 
-Stopwatch stopwatchOf(Device &device) {
-  return [&device](const std::function<Status()> &work) { return device.time(nullptr, work); };
-}
-
 StatusOr<ContestResult> contest(const Stopwatch &stopwatch, const std::vector<Contestant> &contestants,
                                 const ContestMethod &method) {
   constexpr double most = 1000;
@@ -95,6 +91,11 @@ StatusOr<ContestResult> contest(const Stopwatch &stopwatch, const std::vector<Co
   for (const std::vector<double> &of : times)
     result.median.push_back(medianOf(of));
   return result;
+}
+
+StatusOr<ContestResult> contest(Device &device, const std::vector<Contestant> &contestants, double seconds) {
+  return contest([&](const std::function<Status()> &work) { return device.time(nullptr, work); }, contestants,
+                 ContestMethod::of(device, seconds, contestants.size()));
 }
 
 } // namespace tilewright

@@ -17,7 +17,6 @@ struct Contestant {
 
 /// How many milliseconds it takes to do some work: `Device::time`, or a test's own clock.
 using Stopwatch = std::function<StatusOr<double>(const std::function<Status()> &work)>;
-Stopwatch stopwatchOf(Device &device);
 
 /// How long a contest takes, and in what turns.
 struct ContestMethod {
@@ -45,6 +44,8 @@ struct ContestResult {
 /// while, which costs whoever comes next.
 StatusOr<ContestResult> contest(const Stopwatch &stopwatch, const std::vector<Contestant> &contestants,
                                 const ContestMethod &method);
+/// On a device, by its own clock and for about so many seconds.
+StatusOr<ContestResult> contest(Device &device, const std::vector<Contestant> &contestants, double seconds);
 
 double medianOf(std::vector<double> values);
 

@@ -74,8 +74,8 @@ int64_t StagedOperand::descriptorStep(int64_t positions, int64_t depths) const {
 void addStage(Emitter &e, const StagedOperand &left, const StagedOperand &right, Type element, Num leftStage,
               Num rightStage, int64_t rowsBetween, Accumulators &sums) {
   SmallVector<Value> operands;
-  for (auto &block : sums)
-    operands.append(block);
+  for (auto &values : sums)
+    operands.append(values);
   const int64_t block = sums[0].size(), count = operands.size();
   operands.append({left.descriptor(leftStage).value, right.descriptor(rightStage).value});
 

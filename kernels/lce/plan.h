@@ -124,12 +124,12 @@ struct Config {
 StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspaceLimit,
                       const DeviceInfo &device);
 
-// Rows and columns of a block are multiples of these, the register tile of the products.
-constexpr int64_t kRowStep = 8, kColumnStep = 32;
 /// Tuning is of the plain loss. Where options leave too few registers for what it found for dW, what `plan`
 /// would choose for that takes its place.
 void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &config);
 
+// Rows and columns of a block are multiples of these, the register tile of the products.
+constexpr int64_t kRowStep = 8, kColumnStep = 32;
 // Past this, a larger chunk gains less than its memory is worth on a CPU.
 constexpr int64_t kChunkBytes = int64_t(64) << 20;
 /// The same for any device: a GPU needs more rows to fill it, and has more memory.
