@@ -205,11 +205,15 @@ private:
     return kept;
   }
 
-  /// The grid of warps whose operands are smallest; warpgroups share rows only.
+  /// The grid of warps whose operands are smallest; warpgroups have rows of their own, if they can.
   std::pair<AxisMap, AxisMap> accumulators(const Product &product) const {
-    if (product.multiply == Multiply::wgmma)
-      return {layout::warpgroupRows(product.rows, result.threadBits_ - 7),
-              layout::accumulatorColumns(product.columns, {})};
+    if (product.multiply == Multiply::wgmma) {
+      const int groupBits = result.threadBits_ - 7;
+      const bool splitsColumns = groupBits && product.rows % 128 != 0; // as WarpPlan says
+      return {
+          layout::warpgroupRows(product.rows, splitsColumns ? 0 : groupBits),
+          layout::accumulatorColumns(product.columns, splitsColumns ? freeBits(127) : std::vector<int>())};
+    }
     std::vector<int> warpBits = freeBits(31), best;
     int64_t bestCost = INT64_MAX;
     int bestRows = 0, total = int(warpBits.size());

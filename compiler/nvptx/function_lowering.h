@@ -90,6 +90,8 @@ public:
   /// What depends on the thread's number is computed anew from here on. LLVM would else move all of it out of
   /// a loop over programs, where it takes registers while the product needs them.
   void forgetPositions();
+  /// The same of columns that can be loaded again.
+  void forgetColumns();
   /// Brings blocks that loads beside a product read to the second-level cache while the product runs.
   void prefetchBeside(tile::ContractOp product);
   /// Lowers what `body` does into a block; what is evaluated there is not known behind it.

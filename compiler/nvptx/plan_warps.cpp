@@ -58,9 +58,9 @@ Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product) {
 }
 
 bool rolesFit(WarpRoles roles, int64_t rows, int64_t columns) {
-  if (columns % 8 || columns > 256) return false;
-  if (roles == WarpRoles::cooperative) return rows % 128 == 0 && rows * columns / 256 <= 128;
-  return roles == WarpRoles::pingPong && rows % 64 == 0 && rows * columns / 128 <= 192;
+  const int64_t consumers = roles == WarpRoles::cooperative ? 256 : 128;
+  if (rows % 64 || columns % 8 || columns > 256 || rows * columns / consumers > 192) return false;
+  return roles == WarpRoles::pingPong || rows % 128 == 0 || columns % 128 == 0;
 }
 
 /// Whether neighbours along an axis of the grid do the same steps of the product.

@@ -12,8 +12,11 @@ using namespace mlir;
 namespace {
 
 constexpr int64_t kGroupThreads = 128, kConsumerThreads = 256, kThreads = 384;
-// Of 64 K registers: 232 × 256 + 40 × 128.
-constexpr int64_t kConsumerRegisters = 232, kProducerRegisters = 40;
+// Of 64 K registers: 232 × 256 + 40 × 128, or 240 × 256 + 24 × 128.
+struct RegisterLimits {
+  int64_t consumer, producer;
+};
+constexpr RegisterLimits kRegisters{232, 40}, kMostForConsumers{240, 24};
 constexpr int64_t kDefaultRasterRows = 8;
 
 /// Parameters of 128 bytes, which stay where the launch puts them.
@@ -104,6 +107,11 @@ public:
 private:
   int64_t maps() const { return plan.boxedStore ? 3 : 2; }
 
+  /// Warpgroups that take turns have 232 at most: some of their producers need more than 24.
+  const RegisterLimits &registers() const {
+    return plan.fillsRegisters() && plan.keepsPace() && !plan.boxedStore ? kMostForConsumers : kRegisters;
+  }
+
   Num ctaNumber() {
     if (plan.clusterCtas == 1) return e.i32(0);
     return e.num(e.b.create<NVVM::BlockIdXOp>(e.b.getI32Type())) & (plan.clusterCtas - 1);
@@ -119,9 +127,9 @@ private:
   }
 
   LogicalResult consume(const ProductFrame &frame, Num thread, Num group, Num exchange) {
-    setRegisterLimit(e, "inc", kConsumerRegisters);
+    setRegisterLimit(e, "inc", registers().consumer);
     // Cooperative warpgroups would wait for them; one that takes turns has the other's product to hide that.
-    if (plan.roles == WarpRoles::cooperative) moveLoadsAhead(productOf(kernel));
+    if (plan.roles == WarpRoles::cooperative && !plan.fillsRegisters()) moveLoadsAhead(productOf(kernel));
     LoweringOptions team = options;
     team.warps = static_cast<int>(plan.teamThreads() / 32);
     team.warpgroups = true;
@@ -142,7 +150,7 @@ private:
   /// Of the producer's warpgroup only the first warp does anything; the register file is given out by whole
   /// warpgroups.
   LogicalResult produce(const ProductFrame &frame, Num thread, Num warp) {
-    setRegisterLimit(e, "dec", kProducerRegisters);
+    setRegisterLimit(e, "dec", registers().producer);
     auto single = e.b.create<scf::IfOp>(warp == kConsumerThreads / 32, /*withElseRegion=*/false);
     e.b.setInsertionPointToStart(single.thenBlock());
     auto slice = cast<func::FuncOp>(OpBuilder(kernel).clone(*kernel));
@@ -153,6 +161,7 @@ private:
     lowering.enter(lowered, {thread - kConsumerThreads, e.i32(0), e.i32(0).value});
     Producer role(lowering, frame);
     LogicalResult result = forEachProgram(lowering, role, frame.cta);
+    role.leave();
     if (lowering.exchangeBytes())
       result = kernel.emitError("decides by an exchange between warps what it loads");
     slice.erase();
@@ -186,6 +195,7 @@ private:
 } // namespace
 
 LogicalResult lowerSpecialized(func::FuncOp kernel, const LoweringOptions &options, const WarpPlan &plan) {
+  if (plan.keepsPace()) Pace::declare(kernel->getParentOfType<ModuleOp>());
   return WarpSpecialization(kernel, options, plan).run();
 }
 

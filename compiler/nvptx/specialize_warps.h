@@ -8,7 +8,9 @@ namespace tilewright::nvptx {
 /// engine fill a ring of stages, two *consumer* warpgroups multiply from there and run the rest of the
 /// kernel.
 ///
-///     cooperative   both consumers share each program: 64 rows each in turn
+///     cooperative   both consumers share each program: 64 rows each in turn; where rows are not a multiple
+///     of
+///                   128, half of its columns each
 ///     pingPong      each has programs of its own, and multiplies while the other runs its epilogue
 ///
 /// The grid is persistent: each CTA takes programs in turn, and the producer runs ahead.
@@ -21,8 +23,14 @@ struct WarpPlan {
   /// memory of all. Bytes not moved from the second-level cache are power that the tensor cores have.
   int64_t clusterCtas = 1;
   int64_t clusterAxis = 1;
+  /// See Pace. A product that exponentials follow is so shallow that its CTAs meet the same columns anyway,
+  /// and warpgroups which take turns wait for each other as it is.
+  bool keepsPace() const { return roles == WarpRoles::cooperative || !boxedStore; }
   mlir::Operation *boxedStore = nullptr; ///< that the copy engine makes, see TileStore; at most one
+  bool splitsColumns() const { return roles == WarpRoles::cooperative && rows % 128 != 0; }
   int64_t sharesOf(int64_t operand) const { return operand == 1 - clusterAxis ? clusterCtas : 1; }
+  /// Whether a consumer's accumulators leave it no registers for what it could load beside the product.
+  bool fillsRegisters() const { return rows * columns / teamThreads() > 128; }
   int64_t teamThreads() const { return roles == WarpRoles::cooperative ? 256 : 128; }
 };
 

@@ -65,7 +65,9 @@ void TileStore::close(int64_t row, int64_t column) {
   auto leader = e.b.create<scf::IfOp>((e.thread() & 127) == 0, /*withElseRegion=*/false);
   e.inside(leader.thenBlock(), [&] {
     Num toRow = e.narrow(firstRow) + (lowering.position(*layout.rows, row) - lineOf(row));
-    Num toColumn = e.narrow(firstColumn) + layout.columns->offsets[column];
+    // This thread holds its warpgroup's first columns.
+    Num toColumn =
+        e.narrow(firstColumn) + lowering.threadPosition(*layout.columns) + layout.columns->offsets[column];
     const std::string what = isa<tile::ReduceAddOp>(op)
                                  ? "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group"
                                  : "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group";

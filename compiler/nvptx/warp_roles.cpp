@@ -87,7 +87,9 @@ bool isProducible(func::FuncOp kernel, tile::ContractOp product) {
 }
 
 Producer::Producer(FunctionLowering &lowering, const ProductFrame &frame)
-    : lowering(lowering), e(lowering.emitter()), frame(frame), steps(e, 0) {}
+    : lowering(lowering), e(lowering.emitter()), frame(frame), steps(e, 0) {
+  if (frame.plan.keepsPace()) pace.emplace(lowering);
+}
 
 LogicalResult Producer::lowerFrom(tile::ContractOp op) {
   const StageRing &ring = frame.ring;
@@ -96,6 +98,7 @@ LogicalResult Producer::lowerFrom(tile::ContractOp op) {
   auto single = e.b.create<scf::IfOp>(e.thread() == 0, /*withElseRegion=*/false);
   e.inside(single.thenBlock(), [&] {
     loopOverSteps(e, ring, begin, count, {}, [&](Num step, StageRing::Place place, ValueRange) {
+      if (pace) pace->keep(step);
       Num k = e.wide(step) * kStageDepth, data = ring.data(place), full = ring.full(place);
       ring.waitUntilEmpty(place);
       arriveExpecting(e, full, left.bytes() + right.bytes());
@@ -106,6 +109,12 @@ LogicalResult Producer::lowerFrom(tile::ContractOp op) {
   });
   steps.set(begin + count);
   return success();
+}
+
+void Producer::leave() {
+  if (!pace) return;
+  auto single = e.b.create<scf::IfOp>(e.thread() == 0, /*withElseRegion=*/false);
+  e.inside(single.thenBlock(), [&] { pace->leave(); });
 }
 
 // ---- consumers ----
@@ -168,6 +177,7 @@ void Consumer::multiply(tile::ContractOp op, Num begin, Num depth) {
       registers.push_back(sums[row / 2][column / 2 * 4 + row % 2 * 2 + column % 2]);
   lowering.setRegisters(op.getResult(), std::move(registers));
   lowering.forgetPositions();
+  if (frame.plan.fillsRegisters()) lowering.forgetColumns();
 }
 
 /// While a step is multiplied, the one before is known to be over, and its stage is handed back.
@@ -180,7 +190,10 @@ Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, Num depth, Accum
       op.getA().getDefiningOp<tile::NarrowOp>() || op.getB().getDefiningOp<tile::NarrowOp>();
   const size_t block = sums[0].size();
   Value speaks = (e.thread() % 128) == 0;
-  Num count = stepsOf(e, depth), rows = shared ? group * 64 : e.i32(0);
+  const bool splits = frame.plan.splitsColumns(), splitsRows = shared && !splits;
+  // A warpgroup's first rows, or columns, are so many lines further.
+  Num count = stepsOf(e, depth), row = splitsRows ? group * 64 : e.i32(0),
+      column = splits ? group * (frame.plan.columns / 2) : e.i32(0);
 
   SmallVector<Value> carried;
   for (auto &values : sums)
@@ -203,8 +216,8 @@ Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, Num depth, Accum
         ring.waitUntilFull(place);
         if (narrowed) clearTail(left, right, data, depth - e.wide(step) * kStageDepth);
         fenceProducts(e);
-        // A warpgroup's first rows are 64 lines, or a panel, further.
-        addStage(e, left, right, element, data + rows * 128, data + left.bytes(), shared ? 128 : 64, sums);
+        addStage(e, left, right, element, data + row * 128, data + left.bytes() + column * 128,
+                 splitsRows ? 128 : 64, sums);
         commitProducts(e);
         waitForProducts(e, 1);
         handBack(ring.before(place), e.both(speaks, e.i32(0) < step));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/nvptx/pace.h"
 #include "compiler/nvptx/specialize_warps.h"
 #include "compiler/nvptx/tile_store.h"
 #include "compiler/nvptx/wgmma_product.h"
@@ -38,12 +39,15 @@ class Producer : public WarpRole {
 public:
   Producer(FunctionLowering &lowering, const ProductFrame &frame);
   mlir::LogicalResult lowerFrom(tile::ContractOp op) override;
+  /// Behind the last program.
+  void leave();
 
 private:
   FunctionLowering &lowering;
   Emitter &e;
   const ProductFrame &frame;
   Variable steps; ///< so far
+  std::optional<Pace> pace;
 };
 
 /// Multiplies from the ring and does the rest of the kernel.

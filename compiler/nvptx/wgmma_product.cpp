@@ -86,7 +86,8 @@ void addStage(Emitter &e, const StagedOperand &left, const StagedOperand &right,
            ", {low, " + high + "};\n\t";
   };
   const std::string type = element.isBF16() ? "bf16" : "f16";
-  const std::string instruction = "wgmma.mma_async.sync.aligned.m64n" + std::to_string(right.positions) +
+  const std::string instruction = "wgmma.mma_async.sync.aligned.m64n" +
+                                  std::to_string(2 * block) + // in 128 threads
                                   "k16.f32." + type + "." + type + " {";
   const std::string majors =
       std::string(left.depthIsMinor ? "0, " : "1, ") + (right.depthIsMinor ? "0" : "1");

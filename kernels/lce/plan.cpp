@@ -60,29 +60,34 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units
   return best;
 }
 
-/// Whether a thread that holds 192 of a tile's sums has registers left for what becomes of them: not for what
-/// is there already in dW, or what all classes of a row get alike.
-bool hidesEpilogue(const Problem &problem, ProductKind kind) {
-  const bool dWeightIsPlain = !problem.accumulate && !problem.isUniformRankOne() && !problem.terms.margin;
-  return kind == ProductKind::forward || (kind == ProductKind::dWeight && dWeightIsPlain);
-}
+// Two warpgroups that share a tile leave the tensor cores idle while they store it. What large tiles save
+// is worth that from this depth on.
+constexpr int64_t kDeep = 12 << 10;
 
-/// One of `rows` × `columns` over `depth` whose warps have roles. Exponentials, and the many stores of dW,
-/// hide behind another tile's products. dX's tiles are few and deep: where few of the largest kind would
-/// leave multiprocessors idle at the end, smaller ones are taken, and pairs share what they copy.
+/// Warps with roles for a product of `rows` × `columns` over `depth`. Exponentials, and the many stores of a
+/// shallow dW, hide behind another tile's products. Deep ones take the tiles that read the fewest bytes;
+/// where few of the largest kind would leave multiprocessors idle at the end, smaller ones. Pairs share what
+/// they copy, as they do where nothing is stored whose memory a further stage can have.
 Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t rows, int64_t columns,
                                int64_t depth, const DeviceInfo &device) {
   using Roles = Schedule::WarpRoles;
-  const Block large{256, 128}, small{128, 192};
-  const bool takesTurns = hidesEpilogue(problem, kind);
+  const bool sparesRegisters = allowsLargeTiles(problem, kind);
+  const bool takesTurns = kind == ProductKind::forward || (kind == ProductKind::dWeight && sparesRegisters &&
+                                                           (depth < kDeep || depth < problem.rows));
   const auto cost = [&](const Block &block) { return tileCost(block, rows, columns, device.units); };
   Product product;
-  product.block = !takesTurns && cost(large) <= cost(small) ? large : small;
   product.roles = takesTurns ? Roles::pingPong : Roles::cooperative;
+  product.block = {128, 192};
+  // dX's rows and dW's columns are 256, which a pair shares: of E there, of X here.
+  const Block large = kind == ProductKind::dHidden ? Block{256, 192} : Block{192, 256};
+  if (!takesTurns && cost({256, 128}) <= cost(product.block)) product.block = {256, 128};
+  if (!takesTurns && sparesRegisters && cost(large) <= cost(product.block)) product.block = large;
+  const bool storesNothing = kind == ProductKind::forward && !problem.wantsGradients();
+  product.clusterCtas = takesTurns && !storesNothing ? 1 : 2;
   product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, device));
-  product.clusterCtas = takesTurns ? 1 : 2;
-  product.stages = 4;
-  if (sharedBytesOf(product) > device.sharedBytes) product.stages = 3;
+  product.stages = storesNothing ? 5 : 4;
+  while (product.stages > 3 && sharedBytesOf(problem, kind, product) > device.sharedBytes)
+    --product.stages;
   return product;
 }
 
@@ -134,11 +139,25 @@ Config configFor(const Problem &problem, Variant variant, int64_t chunkRows, con
 
 } // namespace
 
+bool allowsLargeTiles(const Problem &problem, ProductKind kind) {
+  const bool isPlain = !problem.isUniformRankOne() && !problem.terms.margin;
+  return kind == ProductKind::forward ||
+         (isPlain && !(kind == ProductKind::dWeight ? problem.accumulate : problem.recompute));
+}
+
+int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles) {
+  return block.rows * block.columns / (roles == Schedule::WarpRoles::cooperative ? 256 : 128);
+}
+
 void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &config) {
-  constexpr ProductKind kind = ProductKind::dWeight;
-  if (config[kind].roles != Schedule::WarpRoles::pingPong || hidesEpilogue(problem, kind)) return;
-  config[kind] =
-      chooseWarpgroupProduct(problem, kind, problem.classes, problem.hidden, config.chunkRows, device);
+  const auto fit = [&](ProductKind kind, int64_t rows, int64_t columns, int64_t depth) {
+    const Product &product = config[kind];
+    if (!hasRoles(product) || accumulatorsOf(product.block, product.roles) <= 128) return;
+    if (!allowsLargeTiles(problem, kind))
+      config[kind] = chooseWarpgroupProduct(problem, kind, rows, columns, depth, device);
+  };
+  fit(ProductKind::dHidden, config.chunkRows, problem.hidden, problem.classes);
+  fit(ProductKind::dWeight, problem.classes, problem.hidden, config.chunkRows);
 }
 
 int64_t largestChunk(const Problem &problem, Variant variant, int64_t bytes) {
@@ -171,7 +190,7 @@ int64_t wholeStride(int64_t columns) { return roundUp(columns, 4); }
 
 int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t depth,
                      const DeviceInfo &device) {
-  const int64_t cached = device.cacheBytes * 2 / 5; // both halves of Hopper's cache keep copies
+  const int64_t cached = device.cacheBytes / 3; // both halves of Hopper's cache keep copies
   constexpr int64_t kMostRows = 64;
   const int64_t strips = ceilDiv(rows, block.rows), across = ceilDiv(columns, block.columns);
   const int64_t rowStrip = 2 * block.rows * depth, columnStrips = 2 * block.columns * depth * across;
@@ -183,12 +202,12 @@ int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t 
   };
   int64_t best = 1;
   for (int64_t raster = 2; raster <= std::min(strips, kMostRows); ++raster)
-    if (bytes(raster) < bytes(best)) best = raster;
+    if (device.units % raster == 0 && bytes(raster) <= bytes(best)) best = raster;
   return best;
 }
 
 double tileCost(const Block &block, int64_t rows, int64_t columns, int units) {
-  constexpr double copyCost = 12; // multiply-adds in the time of one number, when copies hide behind products
+  constexpr double copyCost = 20; // multiply-adds in the time of one number, when copies hide behind products
   const double perTile = static_cast<double>(block.rows * block.columns) +
                          copyCost * static_cast<double>(block.rows + block.columns);
   const int64_t tiles = ceilDiv(rows, block.rows) * ceilDiv(columns, block.columns);
@@ -200,10 +219,12 @@ bool allowsRoles(const Problem &problem, ProductKind kind) {
   return problem.aligned && a == b && elementBytes(a) == 2;
 }
 
-int64_t sharedBytesOf(const Product &product) {
+int64_t sharedBytesOf(const Problem &problem, ProductKind kind, const Product &product) {
   constexpr int64_t rowBytes = 128;     // of an operand in one stage: 64 numbers
-  constexpr int64_t staging = 32 << 10; // two store buffers of 8 KiB for each of two warpgroups
   constexpr int64_t barriers = 2 << 10; // and what aligning all that costs
+  // Two store buffers of 8 KiB for each of two warpgroups.
+  const bool storesTiles = kind != ProductKind::forward || problem.wantsGradients();
+  const int64_t staging = storesTiles ? 32 << 10 : 0;
   return product.stages * (product.block.rows + product.block.columns) * rowBytes + staging + barriers;
 }
 

@@ -86,6 +86,13 @@ inline bool hasRoles(const Product &product) {
 /// aligned.
 bool allowsRoles(const Problem &problem, ProductKind kind);
 
+/// Whether a thread that holds more than 128 of a tile's sums has registers left for what becomes of them:
+/// not for what is there already, or for what all classes of a row get alike.
+bool allowsLargeTiles(const Problem &problem, ProductKind kind);
+
+/// Sums of a tile that each thread of warps with such roles holds; 192 at most.
+int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles);
+
 /// Time of a GPU's product of `rows` × `columns` for each step of its depth, in the multiply-adds that the
 /// busiest of `units` multiprocessors could do meanwhile: those of its tiles, and the copies of their rows
 /// and columns.
@@ -93,13 +100,14 @@ double tileCost(const Block &block, int64_t rows, int64_t columns, int units);
 
 /// How many rows of tiles should be walked column by column, as programs with such roles do, so that the
 /// fewest bytes of 16-bit operands come from memory: one wave of tiles reads strips of both operands
-/// once, and a strip that stays in the second-level cache is not read again.
+/// once, and a strip that stays in the second-level cache is not read again. A divisor of the
+/// multiprocessors, so that a wave is of whole columns.
 int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t depth,
                      const DeviceInfo &device);
 
 /// Shared memory that a program with such roles takes, in bytes: the ring of operand stages, and what is on
 /// its way out.
-int64_t sharedBytesOf(const Product &product);
+int64_t sharedBytesOf(const Problem &problem, ProductKind kind, const Product &product);
 
 /// How it is computed. The same for every N of a bucket, so that a new batch length compiles nothing.
 struct Config {
@@ -124,8 +132,8 @@ struct Config {
 StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspaceLimit,
                       const DeviceInfo &device);
 
-/// Tuning is of the plain loss. Where options leave too few registers for what it found for dW, what `plan`
-/// would choose for that takes its place.
+/// Tuning is of the plain loss. Where options leave too few registers for what it found for a product, what
+/// `plan` would choose for that takes its place.
 void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &config);
 
 // Rows and columns of a block are multiples of these, the register tile of the products.

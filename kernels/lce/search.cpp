@@ -157,24 +157,31 @@ double estimate(const Work &work, int units) {
 }
 
 /// Registers hold the accumulators, shared memory the stages of the operands.
-void addGpuRules(CostModel &model, const Rules &rules, const DeviceInfo &device) {
+void addGpuRules(CostModel &model, const Rules &rules, const Problem &problem, const DeviceInfo &device) {
   const int64_t shared = device.sharedBytes;
   rules.prune(model, "the accumulators would take all of a multiprocessor's registers",
-              [](const Work &work) { return work.area() > 128 * 256; });
-  rules.prune(model, "a warpgroup's own tile would take all of its registers", [](const Work &work) {
-    return work.product.roles == Roles::pingPong && work.area() > 128 * 192;
+              [problem](const Work &work) {
+                const Product &p = work.product;
+                if (!hasRoles(p)) return work.area() > 128 * 256;
+                const int64_t most = allowsLargeTiles(problem, work.spec.kind) ? 192 : 128;
+                return accumulatorsOf(p.block, p.roles) > most;
+              });
+  rules.prune(model, "two warpgroups cannot halve the tile", [](const Work &work) {
+    const Product &p = work.product;
+    return p.roles == Roles::cooperative && p.block.rows % 128 != 0 && p.block.columns % 128 != 0;
   });
   rules.prune(model, "two warpgroups with so small a tile wait for operands", [](const Work &work) {
     return work.product.roles == Roles::cooperative && work.area() < 128 * 192;
   });
   rules.prune(model, "the stages exceed a program's shared memory", [=](const Work &work) {
-    return hasRoles(work.product) && sharedBytesOf(work.product) > shared;
+    return hasRoles(work.product) && sharedBytesOf(problem, work.spec.kind, work.product) > shared;
   });
   rules.prune(model, "one more stage would fit, and fewer than four do not hide the copies",
               [=](const Work &work) {
                 Product more = work.product;
                 ++more.stages;
-                return hasRoles(work.product) && more.stages <= 4 && sharedBytesOf(more) <= shared;
+                return hasRoles(work.product) && more.stages <= 4 &&
+                       sharedBytesOf(problem, work.spec.kind, more) <= shared;
               });
   model.setEstimate([rules, units = device.units](const Configuration &c) {
     double sum = 0;
@@ -253,11 +260,12 @@ void addPortable(SearchSpace &space, const ProductSpec &spec, const Product &heu
 
 /// What warps with roles can do: wgmma computes 64 rows a warpgroup, of which there are two.
 void addWarpgroups(SearchSpace &space, const ProductSpec &spec, const Product &heuristic) {
-  space.add(rowsOf(spec), {heuristic.block.rows, int64_t(128), int64_t(256)});
+  space.add(rowsOf(spec), {heuristic.block.rows, int64_t(128), int64_t(192), int64_t(256)});
   space.add(columnsOf(spec), {heuristic.block.columns, int64_t(128), int64_t(192), int64_t(256)});
   space.add(rolesOf(spec), {warpRolesName(Roles::pingPong), warpRolesName(Roles::cooperative)});
   space.add(stagesOf(spec), {int64_t(heuristic.stages), int64_t(3), int64_t(4), int64_t(5)});
-  space.add(rasterOf(spec), {int64_t(heuristic.rasterRows), int64_t(4), int64_t(8), int64_t(16)});
+  space.add(rasterOf(spec),
+            {int64_t(heuristic.rasterRows), int64_t(4), int64_t(8), int64_t(12), int64_t(16)});
   space.add(clusterOf(spec), {int64_t(heuristic.clusterCtas), int64_t(1), int64_t(2)});
 }
 
@@ -332,7 +340,7 @@ CostModel costModel(const Problem &problem, const Config &heuristic, const Devic
   rules.prune(model, "workers idle, or compute what lies outside of the matrix, for a third of the time",
               [=](const Work &work) { return excess(work, units) > 1.5 && work.programs() > 1; });
   if (device.sharedBytes > 0) {
-    addGpuRules(model, rules, device);
+    addGpuRules(model, rules, problem, device);
     return model;
   }
   rules.prune(model, "filling the panels costs more than a quarter of the multiply-adds",

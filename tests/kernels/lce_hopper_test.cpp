@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernels/lce/kernel_set.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/loss_features.h"
 #include "tests/support/loss_run.h"
@@ -25,6 +26,7 @@ DeviceInfo h200() {
   info.memoryBytes = int64_t(150) << 30;
   info.units = 132;
   info.sharedBytes = 227 << 10;
+  info.cacheBytes = 60 << 20;
   info.warpgroups = true;
   return info;
 }
@@ -113,6 +115,42 @@ TEST_P(HopperFeature, Assembles) {
     EXPECT_EQ(test::faultsOfAssembled(assembler, artifact.assembly, "sm_90a", maySpill), "") << name;
   }
 }
+
+/// Products of a large problem, in the tiles that the plan gives them. No memory is there for it.
+class LargeProducts : public ::testing::TestWithParam<std::tuple<ElementType, bool>> {};
+
+TEST_P(LargeProducts, AssembleWithoutSpills) {
+  const auto [gradients, lossOnly] = GetParam();
+  lce::Problem problem;
+  problem.rows = 16384, problem.hidden = 4096, problem.classes = 128256;
+  problem.element = ElementType::bf16, problem.label = ElementType::i64;
+  problem.aligned = true;
+  if (!lossOnly) problem.dHidden = problem.dWeight = gradients;
+  auto device = std::make_unique<test::FakeDevice>(h200(), *parseTarget("sm_90a"));
+  std::vector<Artifact> products;
+  device->onLoad = [&](const Artifact &artifact) { products.push_back(artifact); };
+  Runtime runtime(std::move(device), Environment());
+  const auto config = plan(problem, Variant::automatic, 0, h200());
+  ASSERT_TRUE(config.ok());
+  std::vector<lce::ProductKind> kinds = {lce::ProductKind::forward};
+  if (!lossOnly) kinds.insert(kinds.end(), {lce::ProductKind::dHidden, lce::ProductKind::dWeight});
+  for (const lce::ProductKind kind : kinds)
+    ASSERT_TRUE(compileProduct(runtime, problem, *config, kind).ok());
+  EXPECT_EQ(products.size(), kinds.size()) << config->str();
+  const std::string assembler = test::findPtxAssembler();
+  if (assembler.empty()) GTEST_SKIP() << "no ptxas on PATH or below CUDA_HOME";
+  for (const Artifact &artifact : products)
+    EXPECT_EQ(test::faultsOfAssembled(assembler, artifact.assembly, "sm_90a"), "") << artifact.kernel;
+}
+
+INSTANTIATE_TEST_SUITE_P(Gradients, LargeProducts,
+                         ::testing::Values(std::tuple(ElementType::bf16, false),
+                                           std::tuple(ElementType::f32, false),
+                                           std::tuple(ElementType::bf16, true)),
+                         [](const auto &info) {
+                           return std::get<1>(info.param) ? std::string("none")
+                                                          : elementName(std::get<0>(info.param));
+                         });
 
 /// Those whose epilogues have the most to do.
 std::vector<test::LossFeature> heavyFeatures() {

@@ -176,7 +176,8 @@ TEST_F(HopperSearch, PrunesWhatCannotBeFast) {
   EXPECT_EQ(exclusion(128, 256, "cooperative", 4), "");
   EXPECT_EQ(exclusion(128, 128, "pingPong", 5), "");
   EXPECT_THAT(exclusion(256, 256, "cooperative", 3), HasSubstr("all of a multiprocessor's registers"));
-  EXPECT_THAT(exclusion(128, 256, "pingPong", 4), HasSubstr("warpgroup's own tile"));
+  EXPECT_THAT(exclusion(128, 256, "pingPong", 4), HasSubstr("all of a multiprocessor's registers"));
+  EXPECT_THAT(exclusion(192, 192, "cooperative", 4), HasSubstr("cannot halve"));
   EXPECT_THAT(exclusion(128, 128, "cooperative", 4), HasSubstr("wait for operands"));
   EXPECT_THAT(exclusion(128, 256, "cooperative", 5), HasSubstr("exceed a program's shared memory"));
   EXPECT_THAT(exclusion(128, 256, "cooperative", 3), HasSubstr("one more stage"));

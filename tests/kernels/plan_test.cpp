@@ -121,29 +121,53 @@ Problem hopperProblem(int64_t rows, int64_t hidden, int64_t classes) {
 }
 
 TEST(PlanForHopper, ProductsTakeWarpsWithRoles) {
-  const Config config = *plan(hopperProblem(16384, 4096, 128256), Variant::automatic, 0, h200());
-  EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 4 stages, raster 22, cluster 1");
-  EXPECT_EQ(config.dHidden.str(), "256x128/0 cooperative, 4 stages, raster 8, cluster 2");
-  EXPECT_EQ(config.dWeight.str(), "128x192/0 pingPong, 4 stages, raster 12, cluster 1");
+  const Problem p = hopperProblem(16384, 4096, 128256);
+  const Config config = *plan(p, Variant::automatic, 0, h200());
+  EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 4 stages, raster 12, cluster 1");
+  EXPECT_EQ(config.dHidden.str(), "256x192/0 cooperative, 3 stages, raster 12, cluster 2");
+  EXPECT_EQ(config.dWeight.str(), "192x256/0 cooperative, 3 stages, raster 12, cluster 2");
   for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
-    EXPECT_LE(sharedBytesOf(config[kind]), h200().sharedBytes);
+    EXPECT_LE(sharedBytesOf(p, kind, config[kind]), h200().sharedBytes);
 }
 
-// X is read once where its rows of tiles stay in the second-level cache; W is then read once for each 22 of
+// X is read once where its rows of tiles stay in the second-level cache; W is then read once for each 12 of
 // them. dX's strips are long, so a wave of 132 tiles is about square.
 TEST(PlanForHopper, RastersReadTheFewestBytes) {
-  EXPECT_EQ(chooseRaster({128, 192}, 16384, 128256, 4096, h200()), 22);
-  EXPECT_EQ(chooseRaster({128, 192}, 4096, 128256, 4096, h200()), 16);
-  EXPECT_EQ(chooseRaster({256, 128}, 16384, 4096, 128256, h200()), 8);
+  EXPECT_EQ(chooseRaster({128, 192}, 16384, 128256, 4096, h200()), 12);
+  EXPECT_EQ(chooseRaster({128, 192}, 16384, 131072, 2048, h200()), 33);
+  EXPECT_EQ(chooseRaster({256, 192}, 16384, 4096, 128256, h200()), 12);
   EXPECT_EQ(chooseRaster({128, 192}, 128256, 4096, 16384, h200()), 12);
   EXPECT_EQ(chooseRaster({128, 192}, 100, 100, 64, h200()), 1);
 }
 
-// 32 × 18 tiles of 256 rows keep 132 multiprocessors busy for 5 rounds, of which the last is a third full.
+// Tiles of 256×192 keep 132 multiprocessors busy for three rounds, of which the last is nearly full; or for
+// six, of which the last is a third full.
 TEST(PlanForHopper, SmallerTilesWhereLargeOnesLeaveManyIdle) {
-  const Config config = *plan(hopperProblem(8192, 2304, 256000), Variant::automatic, 0, h200());
-  EXPECT_EQ(config.dHidden.block.str(), "128x192");
-  EXPECT_EQ(config.dWeight.block.str(), "128x192");
+  const auto blockFor = [](int64_t rows, int64_t hidden, int64_t classes) {
+    return plan(hopperProblem(rows, hidden, classes), Variant::automatic, 0, h200())->dHidden.block.str();
+  };
+  EXPECT_EQ(blockFor(8192, 2304, 256000), "256x192");
+  EXPECT_EQ(blockFor(16384, 2048, 131072), "256x128");
+}
+
+// A shallow dW would wait for the stores of large tiles; several chunks' dW is added up, which takes
+// registers.
+TEST(PlanForHopper, LargeTilesForADeepWeightGradientOfOneChunk) {
+  const auto weightOf = [](int64_t rows, int64_t limit) {
+    return plan(hopperProblem(rows, 4096, 128256), Variant::automatic, limit, h200())->dWeight;
+  };
+  EXPECT_EQ(weightOf(16384, 0).block.str(), "192x256");
+  EXPECT_EQ(weightOf(4096, 0).roles, Schedule::WarpRoles::pingPong);
+  EXPECT_EQ(weightOf(32768, int64_t(7) << 30).roles, Schedule::WarpRoles::pingPong);
+}
+
+// Where no tile is stored there is memory for a fifth stage, and pairs share what they copy.
+TEST(PlanForHopper, ALossAloneHasAFurtherStage) {
+  Problem p = hopperProblem(16384, 4096, 128256);
+  p.dHidden = p.dWeight = std::nullopt;
+  const Config config = *plan(p, Variant::automatic, 0, h200());
+  EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 5 stages, raster 12, cluster 2");
+  EXPECT_LE(sharedBytesOf(p, ProductKind::forward, config.forward), h200().sharedBytes);
 }
 
 TEST(PlanForHopper, ChunksAreWholeTilesOfEqualSize) {

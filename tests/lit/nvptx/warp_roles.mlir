@@ -6,6 +6,7 @@
 
 // A K-major and an MN-major operand, stored as bf16.
 // Maps: rows and columns of the boxes of a, b and c. In a cluster each CTA copies half of a's rows.
+// COOPERATIVE: llvm.mlir.global internal @pace_slots
 // ALL-LABEL: func.func @product(
 // COOPERATIVE-SAME: cluster_ctas = 1 : i64, persistent, product, shared_bytes = 231552 : i64
 // COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 128, 64>, array<i64: 1, 64, 64>, array<i64: 2, 64, 64>], threads = 384 : i64
@@ -47,13 +48,19 @@
 // ALL-COUNT-3: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
 // ALL: cp.async.bulk.wait_group 0;
 //
-// The producer: one copy of a, four panels of b.
+// The producer: keeps pace with the others; one copy of a, four panels of b.
 // ALL: setmaxnreg.dec.sync.aligned.u32 40;
+// ALL: atom.relaxed.gpu.global.add.u32 sum, [$1], 1;
+// ALL: nanosleep.u32 100;
+// ALL: ld.relaxed.gpu.global.u32 sum, [$1];
 // ALL: mbarrier.try_wait.parity.shared::cta.b64
 // ALL: mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], 49152;
 // COOPERATIVE-COUNT-5: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [$0]
 // CLUSTER: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [$0]
 // CLUSTER-COUNT-4: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [$0]
+// ALL: red.relaxed.gpu.global.add.u32 [$0], 4194304;
+// ALL: atom.relaxed.gpu.global.inc.u32 left, [$0+4], $1;
+// ALL: @last st.relaxed.gpu.global.u32 [$0], 0;
 // CLUSTER: barrier.cluster.arrive;
 //
 // A tile of 128 × 256 is too large for one warpgroup; warps alike are the portable lowering.
@@ -75,6 +82,42 @@ func.func @product(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x
       : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x256xf32>
   %y = arith.truncf %x : tensor<128x256xf32> to tensor<128x256xbf16>
   tile.store %y, %c[%i, %j] : tensor<128x256xbf16>, !tile.view<?x?xbf16>
+  return
+}
+
+// 192 rows are not 64 for each of two warpgroups in turn: each has half of the columns. No thread has registers
+// left for rows of the bias beside the product; they are loaded a row at a time, for pieces of 8 columns.
+// COOPERATIVE-LABEL: func.func @halves(
+// COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 192, 64>, array<i64: 1, 64, 64>, array<i64: 4, 64, 64>]
+// COOPERATIVE: setmaxnreg.inc.sync.aligned.u32 232;
+// COOPERATIVE-NOT: ld.global
+// COOPERATIVE-COUNT-12: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
+// COOPERATIVE: wgmma.wait_group.sync.aligned 0;
+// COOPERATIVE: ld.global.f32
+// COOPERATIVE-COUNT-6: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
+// COOPERATIVE: setmaxnreg.dec
+// PINGPONG-LABEL: func.func @halves(
+// PINGPONG-NOT: wgmma
+func.func @halves(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                  %bias: !tile.view<?xf32> {tile.name = "bias"}, %scale: !tile.view<?xf32> {tile.name = "scale"},
+                  %c: !tile.view<?x?xbf16> {tile.name = "c", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 192>, array<i64: 1, 1, 256>]} {
+  %c192 = arith.constant 192 : index
+  %c256 = arith.constant 256 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %i = arith.muli %p, %c192 : index
+  %j = arith.muli %q, %c256 : index
+  %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 0
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<192x256xf32>
+  %s = tile.load %scale[%i] : !tile.view<?xf32> -> tensor<192x1xf32>
+  %t = tile.broadcast %s : tensor<192x1xf32> -> tensor<192x256xf32>
+  %v = tile.load %bias[%i] : !tile.view<?xf32> -> tensor<192x1xf32>
+  %w = tile.broadcast %v : tensor<192x1xf32> -> tensor<192x256xf32>
+  %m = arith.mulf %x, %t : tensor<192x256xf32>
+  %n = arith.addf %m, %w : tensor<192x256xf32>
+  %y = arith.truncf %n : tensor<192x256xf32> to tensor<192x256xbf16>
+  tile.store %y, %c[%i, %j] : tensor<192x256xbf16>, !tile.view<?x?xbf16>
   return
 }
 

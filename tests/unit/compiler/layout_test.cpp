@@ -53,6 +53,18 @@ TEST(AxisMap, AccumulatorsHoldEveryPositionOnce) {
     }
 }
 
+// Two warpgroups share a tile by its rows, or by its columns where those do not suffice.
+TEST(AxisMap, WarpgroupsHoldEveryPositionOnce) {
+  for (int64_t extent : {64, 128, 192, 256})
+    for (int groupBits : {0, 1}) {
+      if (extent % (64 << groupBits)) continue;
+      const AxisMap rows = warpgroupRows(extent, groupBits);
+      expectCovers(rows);
+      EXPECT_EQ(rows.threadMask() & accumulatorColumns(extent, {}).threadMask(), 0);
+    }
+  EXPECT_EQ(warpgroupRows(192, 0).threadMask() & accumulatorColumns(256, {7}).threadMask(), 0);
+}
+
 TEST(AxisMap, AccumulatorsAreThoseOfMma) {
   const AxisMap rows = accumulatorRows(16, {}), columns = accumulatorColumns(16, {});
   for (int64_t lane = 0; lane < 32; ++lane)
