@@ -147,7 +147,8 @@ void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout
   for (auto &target : targets)
     if (target->piece().columns < piece.columns || target->piece().rows > piece.rows) piece = target->piece();
   const int64_t most = columnLoads.empty() ? kPieceColumns : kPieceColumns / 2;
-  if (isFull && role && piece.columns > most && columns % most == 0)
+  const bool isBoxed = piece.rows > 1;
+  if (isFull && role && !isBoxed && piece.columns > most && columns % most == 0)
     piece = {targets.empty() && rows % 2 == 0 ? 2 : 1, most};
   const bool isSplit = piece.columns < columns || piece.rows > 1;
   if (columnLoads.empty()) evaluateNarrowLoads(group, isFull ? piece.columns : columns);
