@@ -170,6 +170,10 @@ void addGpuRules(CostModel &model, const Rules &rules, const Problem &problem, c
     const Product &p = work.product;
     return p.roles == Roles::cooperative && p.block.rows % 128 != 0 && p.block.columns % 128 != 0;
   });
+  rules.prune(model, "sums of rows would go from one warpgroup to the other", [](const Work &work) {
+    const Product &p = work.product;
+    return work.spec.kind == ProductKind::forward && p.roles == Roles::cooperative && p.block.rows % 128 != 0;
+  });
   rules.prune(model, "two warpgroups with so small a tile wait for operands", [](const Work &work) {
     return work.product.roles == Roles::cooperative && work.area() < 128 * 192;
   });

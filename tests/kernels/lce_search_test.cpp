@@ -178,6 +178,7 @@ TEST_F(HopperSearch, PrunesWhatCannotBeFast) {
   EXPECT_THAT(exclusion(256, 256, "cooperative", 3), HasSubstr("all of a multiprocessor's registers"));
   EXPECT_THAT(exclusion(128, 256, "pingPong", 4), HasSubstr("all of a multiprocessor's registers"));
   EXPECT_THAT(exclusion(192, 192, "cooperative", 4), HasSubstr("cannot halve"));
+  EXPECT_THAT(exclusion(192, 256, "cooperative", 3), HasSubstr("from one warpgroup to the other"));
   EXPECT_THAT(exclusion(128, 128, "cooperative", 4), HasSubstr("wait for operands"));
   EXPECT_THAT(exclusion(128, 256, "cooperative", 5), HasSubstr("exceed a program's shared memory"));
   EXPECT_THAT(exclusion(128, 256, "cooperative", 3), HasSubstr("one more stage"));
