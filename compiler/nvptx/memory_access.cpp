@@ -97,6 +97,12 @@ void MemoryAccess::findGranule() {
 void MemoryAccess::findVectors() {
   int64_t bytes = bytesOf(element);
   if (granule == 1) return;
+  // Rows that are picked by number are then whole vectors, see CompileOptions; LLVM sees that a block begins
+  // at one.
+  if (rowTile && lowering.options().hopper) {
+    vectorsFit = ((*firstColumn * bytes) & (granule * bytes - 1)) == 0;
+    return;
+  }
   Num bits = view.pointer + *firstColumn * bytes;
   if (view.sizes.size() == 2) // the first column is aligned by itself, lest a vector straddle the view's end
     bits = e.num(e.either(bits.value, (view.rowStride * bytes).value));

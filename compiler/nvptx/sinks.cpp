@@ -27,7 +27,6 @@ static bool isRow(Value tile) {
 
 constexpr int64_t kManyRegisters = 64;  ///< of accumulators, which leave few for the rest
 constexpr int64_t kMostRegisters = 128; ///< which leave hardly any
-constexpr int64_t kMostAhead = 8;       ///< of what rows need, loaded before the first of them
 constexpr int64_t kPieceColumns = 16;   ///< registers of a row that are then worked on at once
 
 void FunctionLowering::flush() {
@@ -137,21 +136,13 @@ void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout
   const bool isFull = layout.registers() > kManyRegisters &&
                       llvm::all_of(sums, [](RegisterSums &sum) { return sum.sumsRows(); });
   const bool isTight = layout.registers() > kMostRegisters;
-  SmallVector<Value> columnLoads; // of which each row's are loaded when it comes
-  if (isTight)
-    for (Operation *load : loadsOf(group))
-      if (Value tile = load->getResult(0); tile::tileType(tile).getDimSize(1) == 1 && !registersOf(tile)[0])
-        columnLoads.push_back(tile);
-  if (int64_t(columnLoads.size()) * rows <= kMostAhead) columnLoads.clear();
   StoreTarget::Piece piece{1, columns};
   for (auto &target : targets)
     if (target->piece().columns < piece.columns || target->piece().rows > piece.rows) piece = target->piece();
-  const int64_t most = columnLoads.empty() ? kPieceColumns : kPieceColumns / 2;
-  const bool isBoxed = piece.rows > 1;
-  if (isFull && role && !isBoxed && piece.columns > most && columns % most == 0)
-    piece = {targets.empty() && rows % 2 == 0 ? 2 : 1, most};
+  if (isFull && role && piece.columns > kPieceColumns && columns % kPieceColumns == 0)
+    piece = {targets.empty() && rows % 2 == 0 ? 2 : 1, kPieceColumns};
   const bool isSplit = piece.columns < columns || piece.rows > 1;
-  if (columnLoads.empty()) evaluateNarrowLoads(group, isFull ? piece.columns : columns);
+  evaluateNarrowLoads(group, isFull ? piece.columns : columns);
   SmallVector<Operation *> loads, rowLoads;
   if (isSplit) {
     loads = unknownLoads(group, [](Value tile) { return !isNarrow(tile); });
@@ -175,10 +166,7 @@ void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout
       if (row + step == first + piece.rows) target->close(first, column);
   };
   if (isAhead) load(0, 0);
-  for (int64_t row = 0; row < rows; row += piece.rows) {
-    for (Value tile : columnLoads)
-      for (int64_t r = row; r < row + piece.rows; ++r)
-        evaluate(tile, r, 0);
+  for (int64_t row = 0; row < rows; row += piece.rows)
     for (int64_t column = 0; column < columns; column += piece.columns) {
       const bool isLast = column + piece.columns == columns;
       if (isAhead) load(isLast ? row + piece.rows : row, isLast ? 0 : column + piece.columns);
@@ -188,7 +176,6 @@ void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout
         else
           emit(r, column);
     }
-  }
 }
 
 void FunctionLowering::emitPiece(ArrayRef<Operation *> group, int64_t row, int64_t column,

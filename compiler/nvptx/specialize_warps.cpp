@@ -12,11 +12,8 @@ using namespace mlir;
 namespace {
 
 constexpr int64_t kGroupThreads = 128, kConsumerThreads = 256, kThreads = 384;
-// Of 64 K registers: 232 × 256 + 40 × 128, or 240 × 256 + 24 × 128.
-struct RegisterLimits {
-  int64_t consumer, producer;
-};
-constexpr RegisterLimits kRegisters{232, 40}, kMostForConsumers{240, 24};
+// Of 64 K registers: 232 × 256 + 40 × 128.
+constexpr int64_t kConsumerRegisters = 232, kProducerRegisters = 40;
 constexpr int64_t kDefaultRasterRows = 8;
 
 /// Parameters of 128 bytes, which stay where the launch puts them.
@@ -107,11 +104,6 @@ public:
 private:
   int64_t maps() const { return plan.boxedStore ? 3 : 2; }
 
-  /// Warpgroups that take turns have 232 at most: some of their producers need more than 24.
-  const RegisterLimits &registers() const {
-    return plan.fillsRegisters() && plan.keepsPace() && !plan.boxedStore ? kMostForConsumers : kRegisters;
-  }
-
   Num ctaNumber() {
     if (plan.clusterCtas == 1) return e.i32(0);
     return e.num(e.b.create<NVVM::BlockIdXOp>(e.b.getI32Type())) & (plan.clusterCtas - 1);
@@ -127,7 +119,7 @@ private:
   }
 
   LogicalResult consume(const ProductFrame &frame, Num thread, Num group, Num exchange) {
-    setRegisterLimit(e, "inc", registers().consumer);
+    setRegisterLimit(e, "inc", kConsumerRegisters);
     // Cooperative warpgroups would wait for them; one that takes turns has the other's product to hide that.
     if (plan.roles == WarpRoles::cooperative && !plan.fillsRegisters()) moveLoadsAhead(productOf(kernel));
     LoweringOptions team = options;
@@ -150,7 +142,7 @@ private:
   /// Of the producer's warpgroup only the first warp does anything; the register file is given out by whole
   /// warpgroups.
   LogicalResult produce(const ProductFrame &frame, Num thread, Num warp) {
-    setRegisterLimit(e, "dec", registers().producer);
+    setRegisterLimit(e, "dec", kProducerRegisters);
     auto single = e.b.create<scf::IfOp>(warp == kConsumerThreads / 32, /*withElseRegion=*/false);
     e.b.setInsertionPointToStart(single.thenBlock());
     auto slice = cast<func::FuncOp>(OpBuilder(kernel).clone(*kernel));

@@ -86,7 +86,7 @@ func.func @product(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x
 }
 
 // 192 rows are not 64 for each of two warpgroups in turn: each has half of the columns. No thread has registers
-// left for rows of the bias beside the product; they are loaded a row at a time.
+// left for rows of the bias beside the product: they are loaded behind it.
 // COOPERATIVE-LABEL: func.func @halves(
 // COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 192, 64>, array<i64: 1, 64, 64>, array<i64: 4, 64, 64>]
 // COOPERATIVE: setmaxnreg.inc.sync.aligned.u32 232;
