@@ -8,9 +8,8 @@ namespace tilewright::nvptx {
 /// engine fill a ring of stages, two *consumer* warpgroups multiply from there and run the rest of the
 /// kernel.
 ///
-///     cooperative   both consumers share each program: 64 rows each in turn; where rows are not a multiple
-///     of
-///                   128, half of its columns each
+///     cooperative   both consumers share each program: 64 rows each in turn; or, where rows are not a
+///                   multiple of 128, half of its columns each
 ///     pingPong      each has programs of its own, and multiplies while the other runs its epilogue
 ///
 /// The grid is persistent: each CTA takes programs in turn, and the producer runs ahead.

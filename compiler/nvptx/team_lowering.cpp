@@ -28,7 +28,7 @@ void FunctionLowering::forgetColumns() {
   for (auto &[tile, values] : registers) {
     Operation *op = tile.getDefiningOp();
     const bool isKept = once.contains(op) || tile::tileType(tile).getDimSize(1) > 1 || values.size() == 1;
-    if (!isKept && (isElementwise(op) || (isLoad(op) && !readsWritten(op)))) again.push_back(tile);
+    if (op && !isKept && (isElementwise(op) || (isLoad(op) && !readsWritten(op)))) again.push_back(tile);
   }
   for (Value tile : again)
     registers.erase(tile);
