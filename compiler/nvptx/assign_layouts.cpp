@@ -209,7 +209,7 @@ private:
   std::pair<AxisMap, AxisMap> accumulators(const Product &product) const {
     if (product.multiply == Multiply::wgmma) {
       const int groupBits = result.threadBits_ - 7;
-      const bool splitsColumns = groupBits && product.rows % 128 != 0; // as WarpPlan says
+      const bool splitsColumns = groupBits && product.rows % 128 != 0;
       return {
           layout::warpgroupRows(product.rows, splitsColumns ? 0 : groupBits),
           layout::accumulatorColumns(product.columns, splitsColumns ? freeBits(127) : std::vector<int>())};

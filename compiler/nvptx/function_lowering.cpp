@@ -33,6 +33,11 @@ Value rootOf(Value view) {
   return view;
 }
 
+bool isWritten(BlockArgument parameter) {
+  auto kernel = cast<func::FuncOp>(parameter.getOwner()->getParentOp());
+  return kernel.getArgAttr(parameter.getArgNumber(), tile::kWrittenAttr) != nullptr;
+}
+
 llvm::SmallPtrSet<void *, 4> writtenRootsOf(func::FuncOp kernel) {
   llvm::SmallPtrSet<void *, 4> roots;
   kernel.walk([&](Operation *op) {

@@ -51,6 +51,8 @@ struct Team {
 Num addressOfSharedMemory(Emitter &e); ///< i32
 /// The view that a narrowed one is a part of.
 Value rootOf(Value view);
+/// Whether a parameter of a kernel, or of a part of one, is written by the whole kernel.
+bool isWritten(mlir::BlockArgument parameter);
 /// Memory that a kernel writes, by the views that `rootOf` gives.
 llvm::SmallPtrSet<void *, 4> writtenRootsOf(mlir::func::FuncOp kernel);
 /// Whether a load reads a block that goes into nothing but what a store of the same block replaces it with:
@@ -90,8 +92,6 @@ public:
   /// What depends on the thread's number is computed anew from here on. LLVM would else move all of it out of
   /// a loop over programs, where it takes registers while the product needs them.
   void forgetPositions();
-  /// The same of columns that can be loaded again.
-  void forgetColumns();
   /// Brings blocks that loads beside a product read to the second-level cache while the product runs.
   void prefetchBeside(tile::ContractOp product);
   /// Lowers what `body` does into a block; what is evaluated there is not known behind it.

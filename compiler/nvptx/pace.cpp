@@ -1,6 +1,5 @@
 #include "compiler/nvptx/pace.h"
 
-#include "compiler/dialect/kernel_signature.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -33,11 +32,7 @@ void Pace::declare(ModuleOp module) {
 Pace::Pace(FunctionLowering &lowering)
     : e(lowering.emitter()), slot(e.i64(0)), ctas(e.num(e.b.create<NVVM::GridDimXOp>(e.b.getI32Type()))),
       due(e, 0) {
-  func::FuncOp kernel = lowering.function();
-  auto isWritten = [&](BlockArgument argument) {
-    return kernel.getArgAttr(argument.getArgNumber(), tile::kWrittenAttr) != nullptr;
-  };
-  Num output = lowering.view(*llvm::find_if(kernel.getArguments(), isWritten)).pointer;
+  Num output = lowering.view(*llvm::find_if(lowering.function().getArguments(), isWritten)).pointer;
   Value slots = e.b.create<LLVM::AddressOfOp>(LLVM::LLVMPointerType::get(e.b.getContext(), 1), kSlots);
   // Allocations differ in bits from 8 on; those of one buffer's rows in higher ones.
   Num number = ((output >> 8) ^ (output >> 14) ^ (output >> 20)) & ((1 << kSlotBits) - 1);

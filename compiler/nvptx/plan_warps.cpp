@@ -36,11 +36,6 @@ bool canCopy(Value view, int64_t contractedAxis, int64_t positions) {
   return isa<BlockArgument>(view) && (depthIsMinor ? positions <= 256 : positions % 64 == 0);
 }
 
-bool isWritten(func::FuncOp kernel, Value view) {
-  auto argument = cast<BlockArgument>(rootOf(view));
-  return kernel.getArgAttr(argument.getArgNumber(), tile::kWrittenAttr) != nullptr;
-}
-
 /// A store of the whole product's shape to a matrix that nothing else touches, but what is replaced: threads
 /// could not see what the copy engine has yet to write.
 Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product) {
@@ -58,8 +53,8 @@ Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product) {
 }
 
 bool rolesFit(WarpRoles roles, int64_t rows, int64_t columns) {
-  const int64_t consumers = roles == WarpRoles::cooperative ? 256 : 128;
-  if (rows % 64 || columns % 8 || columns > 256 || rows * columns / consumers > 192) return false;
+  const int64_t threads = WarpPlan{roles, 0, rows, columns}.teamThreads();
+  if (rows % 64 || columns % 8 || columns > 256 || rows * columns / threads > 192) return false;
   return roles == WarpRoles::pingPong || rows % 128 == 0 || columns % 128 == 0;
 }
 
@@ -109,7 +104,7 @@ void moveLoadsAhead(tile::ContractOp product) {
     if (op->getNumRegions() || !llvm::all_of(op->getOperands(), isAhead)) return false;
     const bool hasTiles = llvm::any_of(op->getResults(), isTile);
     const bool loadsColumn = isLoad(op) && tile::tileType(op->getResult(0)).getDimSize(1) == 1 &&
-                             !isWritten(product->getParentOfType<func::FuncOp>(), viewOf(op));
+                             !isWritten(cast<BlockArgument>(rootOf(viewOf(op))));
     return loadsColumn || (!hasTiles && !isStore(op) && isMemoryEffectFree(op));
   };
   for (Operation *op = product->getNextNode(), *next; op; op = next) {
@@ -127,8 +122,10 @@ std::optional<WarpPlan> planWarps(func::FuncOp kernel, const LoweringOptions &op
   const bool is16Bit = element.isBF16() || element.isF16();
   auto type = tile::tileType(product.getResult());
   const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
-  if (!is16Bit || elementOf(product.getB()) != element || isWritten(kernel, product.getA()) ||
-      isWritten(kernel, product.getB()) || !canCopy(product.getA(), product.getAAxis(), rows) ||
+  if (!is16Bit || elementOf(product.getB()) != element ||
+      isWritten(cast<BlockArgument>(rootOf(product.getA()))) ||
+      isWritten(cast<BlockArgument>(rootOf(product.getB()))) ||
+      !canCopy(product.getA(), product.getAAxis(), rows) ||
       !canCopy(product.getB(), product.getBAxis(), columns))
     return std::nullopt;
   WarpRoles roles = options.roles;

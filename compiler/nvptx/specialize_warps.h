@@ -22,11 +22,9 @@ struct WarpPlan {
   /// memory of all. Bytes not moved from the second-level cache are power that the tensor cores have.
   int64_t clusterCtas = 1;
   int64_t clusterAxis = 1;
-  /// See Pace. A product that exponentials follow is so shallow that its CTAs meet the same columns anyway,
-  /// and warpgroups which take turns wait for each other as it is.
-  bool keepsPace() const { return roles == WarpRoles::cooperative || !boxedStore; }
   mlir::Operation *boxedStore = nullptr; ///< that the copy engine makes, see TileStore; at most one
-  bool splitsColumns() const { return roles == WarpRoles::cooperative && rows % 128 != 0; }
+  /// See Pace. Warpgroups that take turns lose by it where they store tiles, and gain where they store none.
+  bool keepsPace() const { return roles == WarpRoles::cooperative || !boxedStore; }
   int64_t sharesOf(int64_t operand) const { return operand == 1 - clusterAxis ? clusterCtas : 1; }
   /// Whether a consumer's accumulators leave it no registers for what it could load beside the product.
   bool fillsRegisters() const { return rows * columns / teamThreads() > 128; }

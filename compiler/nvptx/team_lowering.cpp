@@ -23,17 +23,6 @@ void FunctionLowering::forgetPositions() {
   threadPositions.clear();
 }
 
-void FunctionLowering::forgetColumns() {
-  SmallVector<Value> again;
-  for (auto &[tile, values] : registers) {
-    Operation *op = tile.getDefiningOp();
-    const bool isKept = once.contains(op) || tile::tileType(tile).getDimSize(1) > 1 || values.size() == 1;
-    if (op && !isKept && (isElementwise(op) || (isLoad(op) && !readsWritten(op)))) again.push_back(tile);
-  }
-  for (Value tile : again)
-    registers.erase(tile);
-}
-
 void FunctionLowering::prefetchBeside(tile::ContractOp product) {
   for (Operation &op : *product->getBlock()) {
     if (!isLoad(&op) || readsWritten(&op)) continue;

@@ -80,7 +80,7 @@ bool isProducible(func::FuncOp kernel, tile::ContractOp product) {
   bool reads = false;
   slice.walk([&](Operation *op) {
     auto root = isLoad(op) ? dyn_cast<BlockArgument>(rootOf(viewOf(op))) : BlockArgument();
-    reads |= root && slice.getArgAttr(root.getArgNumber(), tile::kWrittenAttr);
+    reads |= root && isWritten(root);
   });
   slice->erase();
   return !reads;
@@ -177,7 +177,6 @@ void Consumer::multiply(tile::ContractOp op, Num begin, Num depth) {
       registers.push_back(sums[row / 2][column / 2 * 4 + row % 2 * 2 + column % 2]);
   lowering.setRegisters(op.getResult(), std::move(registers));
   lowering.forgetPositions();
-  if (frame.plan.fillsRegisters()) lowering.forgetColumns();
 }
 
 /// While a step is multiplied, the one before is known to be over, and its stage is handed back.
@@ -190,10 +189,12 @@ Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, Num depth, Accum
       op.getA().getDefiningOp<tile::NarrowOp>() || op.getB().getDefiningOp<tile::NarrowOp>();
   const size_t block = sums[0].size();
   Value speaks = (e.thread() % 128) == 0;
-  const bool splits = frame.plan.splitsColumns(), splitsRows = shared && !splits;
-  // A warpgroup's first rows, or columns, are so many lines further.
-  Num count = stepsOf(e, depth), row = splitsRows ? group * 64 : e.i32(0),
-      column = splits ? group * (frame.plan.columns / 2) : e.i32(0);
+  TileLayout layout = lowering.layouts().ofProduct(op);
+  // A position is a line of 128 bytes; the second warpgroup of a team begins so many further.
+  auto beginOfGroup = [&](const layout::AxisMap &map) { return group * (map.position(128, 0) * 128); };
+  const int64_t rowsBetween = layout.rows->registers() > 2 ? layout.rows->offsets[2] : 0;
+  Num count = stepsOf(e, depth), leftBegin = beginOfGroup(*layout.rows),
+      rightBegin = beginOfGroup(*layout.columns);
 
   SmallVector<Value> carried;
   for (auto &values : sums)
@@ -216,8 +217,8 @@ Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, Num depth, Accum
         ring.waitUntilFull(place);
         if (narrowed) clearTail(left, right, data, depth - e.wide(step) * kStageDepth);
         fenceProducts(e);
-        addStage(e, left, right, element, data + row * 128, data + left.bytes() + column * 128,
-                 splitsRows ? 128 : 64, sums);
+        addStage(e, left, right, element, data + leftBegin, data + left.bytes() + rightBegin, rowsBetween,
+                 sums);
         commitProducts(e);
         waitForProducts(e, 1);
         handBack(ring.before(place), e.both(speaks, e.i32(0) < step));

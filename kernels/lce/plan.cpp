@@ -60,21 +60,29 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units
   return best;
 }
 
+/// A loss alone keeps nothing of its product but sums of rows.
+bool storesTiles(const Problem &problem, ProductKind kind) {
+  return kind != ProductKind::forward || problem.wantsGradients();
+}
+
 // Two warpgroups that share a tile leave the tensor cores idle while they store it. What large tiles save
 // is worth that from this depth on.
 constexpr int64_t kDeep = 12 << 10;
 
-/// Warps with roles for a product of `rows` × `columns` over `depth`. Exponentials, and the many stores of a
+/// Warps with roles for a product of a chunk. Exponentials, and the many stores of a
 /// shallow dW, hide behind another tile's products. Deep ones take the tiles that read the fewest bytes;
 /// where few of the largest kind would leave multiprocessors idle at the end, smaller ones. Pairs share what
 /// they copy, as they do where nothing is stored whose memory a further stage can have.
-Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t rows, int64_t columns,
-                               int64_t depth, const DeviceInfo &device) {
+Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t chunk,
+                               const DeviceInfo &device) {
+  const auto [rows, columns, depth] = shapeOf(problem, kind, chunk);
   using Roles = Schedule::WarpRoles;
   const bool sparesRegisters = allowsLargeTiles(problem, kind);
   const bool takesTurns = kind == ProductKind::forward || (kind == ProductKind::dWeight && sparesRegisters &&
                                                            (depth < kDeep || depth < problem.rows));
-  const auto cost = [&](const Block &block) { return tileCost(block, rows, columns, device.units); };
+  const auto cost = [&, rows = rows, columns = columns](const Block &block) {
+    return tileCost(block, rows, columns, device.units);
+  };
   Product product;
   product.roles = takesTurns ? Roles::pingPong : Roles::cooperative;
   product.block = {128, 192};
@@ -82,10 +90,9 @@ Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t
   const Block large = kind == ProductKind::dHidden ? Block{256, 192} : Block{192, 256};
   if (!takesTurns && cost({256, 128}) <= cost(product.block)) product.block = {256, 128};
   if (!takesTurns && sparesRegisters && cost(large) <= cost(product.block)) product.block = large;
-  const bool storesNothing = kind == ProductKind::forward && !problem.wantsGradients();
-  product.clusterCtas = takesTurns && !storesNothing ? 1 : 2;
+  product.clusterCtas = takesTurns && storesTiles(problem, kind) ? 1 : 2;
   product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, device));
-  product.stages = storesNothing ? 5 : 4;
+  product.stages = storesTiles(problem, kind) ? 4 : 5;
   while (product.stages > 3 && sharedBytesOf(problem, kind, product) > device.sharedBytes)
     --product.stages;
   return product;
@@ -103,18 +110,16 @@ void chooseGpuBlocks(const Problem &problem, const DeviceInfo &device, Config &c
     };
     return Block{fit(rows, 32, 128), fit(columns, kColumnStep, 128)};
   };
-  const auto choose = [&](ProductKind kind, int64_t rows, int64_t columns, int64_t depth) {
+  for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight}) {
     if (device.warpgroups && allowsRoles(problem, kind)) {
-      config[kind] = chooseWarpgroupProduct(problem, kind, rows, columns, depth, device);
-      return;
+      config[kind] = chooseWarpgroupProduct(problem, kind, config.chunkRows, device);
+      continue;
     }
+    const auto [rows, columns, depth] = shapeOf(problem, kind, config.chunkRows);
     config[kind].block = block(rows, columns);
     config[kind].rasterRows =
         static_cast<int>(chooseRaster(config[kind].block, rows, columns, depth, device));
-  };
-  choose(ProductKind::forward, config.chunkRows, problem.classes, problem.hidden);
-  choose(ProductKind::dHidden, config.chunkRows, problem.hidden, problem.classes);
-  choose(ProductKind::dWeight, problem.classes, problem.hidden, config.chunkRows);
+  }
 }
 
 /// A block's shape decides how work is shared, never a result's bits: each element of a product is summed in
@@ -139,6 +144,12 @@ Config configFor(const Problem &problem, Variant variant, int64_t chunkRows, con
 
 } // namespace
 
+ProductShape shapeOf(const Problem &problem, ProductKind kind, int64_t chunk) {
+  if (kind == ProductKind::forward) return {chunk, problem.classes, problem.hidden};
+  if (kind == ProductKind::dHidden) return {chunk, problem.hidden, problem.classes};
+  return {problem.classes, problem.hidden, chunk};
+}
+
 bool allowsLargeTiles(const Problem &problem, ProductKind kind) {
   const bool isPlain = !problem.isUniformRankOne() && !problem.terms.margin;
   return kind == ProductKind::forward ||
@@ -150,14 +161,12 @@ int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles) {
 }
 
 void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &config) {
-  const auto fit = [&](ProductKind kind, int64_t rows, int64_t columns, int64_t depth) {
+  for (const ProductKind kind : {ProductKind::dHidden, ProductKind::dWeight}) {
     const Product &product = config[kind];
-    if (!hasRoles(product) || accumulatorsOf(product.block, product.roles) <= 128) return;
+    if (!hasRoles(product) || accumulatorsOf(product.block, product.roles) <= 128) continue;
     if (!allowsLargeTiles(problem, kind))
-      config[kind] = chooseWarpgroupProduct(problem, kind, rows, columns, depth, device);
-  };
-  fit(ProductKind::dHidden, config.chunkRows, problem.hidden, problem.classes);
-  fit(ProductKind::dWeight, problem.classes, problem.hidden, config.chunkRows);
+      config[kind] = chooseWarpgroupProduct(problem, kind, config.chunkRows, device);
+  }
 }
 
 int64_t largestChunk(const Problem &problem, Variant variant, int64_t bytes) {
@@ -223,8 +232,7 @@ int64_t sharedBytesOf(const Problem &problem, ProductKind kind, const Product &p
   constexpr int64_t rowBytes = 128;     // of an operand in one stage: 64 numbers
   constexpr int64_t barriers = 2 << 10; // and what aligning all that costs
   // Two store buffers of 8 KiB for each of two warpgroups.
-  const bool storesTiles = kind != ProductKind::forward || problem.wantsGradients();
-  const int64_t staging = storesTiles ? 32 << 10 : 0;
+  const int64_t staging = storesTiles(problem, kind) ? 32 << 10 : 0;
   return product.stages * (product.block.rows + product.block.columns) * rowBytes + staging + barriers;
 }
 

@@ -82,6 +82,13 @@ inline bool hasRoles(const Product &product) {
   return product.roles == Schedule::WarpRoles::cooperative || product.roles == Schedule::WarpRoles::pingPong;
 }
 
+/// A product's result, and how many numbers each of its elements adds up.
+struct ProductShape {
+  int64_t rows, columns, depth;
+};
+/// Of a chunk of `chunk` rows.
+ProductShape shapeOf(const Problem &problem, ProductKind kind, int64_t chunk);
+
 /// Whether a product can be computed with such roles, where a device can: both operands are 16-bit and
 /// aligned.
 bool allowsRoles(const Problem &problem, ProductKind kind);

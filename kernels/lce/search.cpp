@@ -14,18 +14,21 @@ constexpr int64_t kChosenStep = 256;
 using Roles = Schedule::WarpRoles;
 
 /// A product of a problem, and its sizes.
-struct ProductSpec {
+struct ProductSpec : ProductShape {
   const char *name;
   ProductKind kind;
-  int64_t rows, columns, depth;
 };
 
 /// Of a chunk of `chunk` rows; those whose result is wanted.
 std::vector<ProductSpec> productsOf(const Problem &p, int64_t chunk) {
   const int64_t c = std::min(chunk, p.rows);
-  std::vector<ProductSpec> products = {{"forward", ProductKind::forward, c, p.classes, p.hidden}};
-  if (p.dHidden) products.push_back({"dx", ProductKind::dHidden, c, p.hidden, p.classes});
-  if (p.dWeight) products.push_back({"dw", ProductKind::dWeight, p.classes, p.hidden, c});
+  std::vector<ProductSpec> products;
+  const auto add = [&](const char *name, ProductKind kind) {
+    products.push_back({shapeOf(p, kind, c), name, kind});
+  };
+  add("forward", ProductKind::forward);
+  if (p.dHidden) add("dx", ProductKind::dHidden);
+  if (p.dWeight) add("dw", ProductKind::dWeight);
   return products;
 }
 
