@@ -65,7 +65,6 @@ void optimiseForGpu(llvm::Module &module, llvm::TargetMachine &machine, bool mul
   list.addPass(EarlyCSEPass(/*UseMemorySSA=*/true));
   list.addPass(ReassociatePass());
   list.addPass(SimplifyCFGPass(SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));
-  if (multiplies) list.addPass(InstCombinePass());
   ModulePassManager all;
   // The target's own: how large a thread's number can be. Without it ptxas runs out of registers.
   passes.builder.invokePipelineStartEPCallbacks(all, OptimizationLevel::O2);

@@ -9,6 +9,9 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/CodeGen/MachineModuleInfo.h"
+#include "llvm/CodeGen/Passes.h"
+#include "llvm/CodeGen/TargetPassConfig.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/Instructions.h"
@@ -34,10 +37,10 @@ static const char *isaOf(const Target &target) {
   return llvm::StringRef(target.arch).starts_with("sm_90") ? "+ptx81" : "";
 }
 
-static bool multiplies(mlir::ModuleOp module) {
-  for (auto function : module.getOps<mlir::LLVM::LLVMFuncOp>())
-    if (function->hasAttr("product")) return true;
-  return false;
+/// Whether a kernel was lowered to one that is described so.
+static bool isAny(mlir::ModuleOp module, const char *attribute) {
+  return llvm::any_of(module.getOps<mlir::LLVM::LLVMFuncOp>(),
+                      [&](auto function) { return function->hasAttr(attribute); });
 }
 
 static StatusOr<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Target &target, int optLevel) {
@@ -109,6 +112,33 @@ static void declareKernels(mlir::ModuleOp module, llvm::Module &code) {
   }
 }
 
+/// What addPassesToEmitFile adds, but with a level of their own for the passes that make LLVM IR ready for
+/// selection.
+static bool addCodegen(llvm::LLVMTargetMachine &machine, llvm::CodeGenOptLevel irLevel,
+                       llvm::legacy::PassManager &passes, llvm::raw_pwrite_stream &out) {
+  auto *functions = new llvm::MachineModuleInfoWrapperPass(&machine);
+  llvm::TargetPassConfig *config = machine.createPassConfig(passes);
+  passes.add(config);
+  passes.add(functions);
+  const llvm::CodeGenOptLevel level = machine.getOptLevel();
+  machine.setOptLevel(irLevel);
+  config->addIRPasses();
+  machine.setOptLevel(llvm::CodeGenOptLevel::None);
+  config->addPassesToHandleExceptions();
+  config->addCodeGenPrepare();
+  config->addISelPrepare();
+  machine.setOptLevel(level);
+  if (config->addInstSelector()) return false;
+  passes.add(llvm::Pass::createPass(&llvm::FinalizeISelID));
+  config->addMachinePasses();
+  config->setInitialized();
+  if (machine.addAsmPrinter(passes, out, nullptr, llvm::CodeGenFileType::AssemblyFile,
+                            functions->getMMI().getContext()))
+    return false;
+  passes.add(llvm::createFreeMachineFunctionPass());
+  return true;
+}
+
 StatusOr<std::string> emitPtx(mlir::ModuleOp module, const Target &target, int optLevel, Output output) {
   mlir::registerBuiltinDialectTranslation(*module.getContext());
   mlir::registerLLVMDialectTranslation(*module.getContext());
@@ -119,8 +149,10 @@ StatusOr<std::string> emitPtx(mlir::ModuleOp module, const Target &target, int o
   // ptxas schedules and allocates registers anew, and makes as much of what LLVM's selection leaves, with
   // fewer registers and in two thirds of the time. But it keeps accumulators in place only where LLVM's
   // coalescer gave them the same registers in a whole loop (wgmma: C7514; else spills). Levels above the
-  // first, which has one, write the same PTX.
-  const bool hasProduct = multiplies(module);
+  // first, which has one, write the same PTX. IR that was written for the copy engine and wgmma is not
+  // improved by what LLVM does to loops' addresses: ptxas made longer code of it, and it took a fifth of the
+  // time. Portable products have many more addresses, and spill without.
+  const bool hasProduct = isAny(module, "product");
   TW_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine,
                       makeTargetMachine(target, hasProduct ? std::min(optLevel, 1) : 0));
   code->setDataLayout(machine->createDataLayout());
@@ -136,7 +168,8 @@ StatusOr<std::string> emitPtx(mlir::ModuleOp module, const Target &target, int o
     return std::string(text);
   }
   llvm::legacy::PassManager codegen;
-  if (machine->addPassesToEmitFile(codegen, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
+  const auto irLevel = isAny(module, "persistent") ? llvm::CodeGenOptLevel::None : machine->getOptLevel();
+  if (!addCodegen(static_cast<llvm::LLVMTargetMachine &>(*machine), irLevel, codegen, stream))
     return compileError("LLVM's code generator for '" + target.arch + "' cannot write PTX");
   codegen.run(*code);
   return std::string(text);
