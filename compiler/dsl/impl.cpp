@@ -124,6 +124,8 @@ Value KernelBuilder::Impl::widened(Value tile) {
 Value KernelBuilder::Impl::asElementsOf(Value tile, tile::ViewType view, const char *operation) {
   Type element = tile::elementOf(tile.getType());
   if (element == view.getElement()) return tile;
+  auto widening = tile.getDefiningOp<arith::ExtFOp>();
+  if (widening && tile::elementOf(widening.getIn().getType()) == view.getElement()) return widening.getIn();
   if (element.isF32() && llvm::isa<FloatType>(view.getElement()))
     return create<arith::TruncFOp>(withElement(tile, view.getElement()), tile);
   fail(operation,

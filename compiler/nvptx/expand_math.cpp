@@ -28,8 +28,9 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
   using OpRewritePattern::OpRewritePattern;
 
   /// log2 e is taken to 48 bits, for the error of x·log2 e would be multiplied by x. Where 2^y is 0 or ∞, or
-  /// x a NaN, it stays uncorrected: ∞·0 is NaN. A difference was itself rounded to one part in 2²⁴; what the
-  /// correction would take away is no more than that.
+  /// x a NaN, it stays uncorrected: ∞·0 is NaN. A difference a - b takes one instruction, a·log2 e - b·log2
+  /// e. What rounding b·log2 e adds is no more than half of b's last place, which b itself may be off by, and
+  /// where b is a row's anchor the same for the whole row.
   LogicalResult matchAndRewrite(math::ExpOp op, PatternRewriter &rewriter) const override {
     if (!op.getType().isF32()) return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
@@ -39,11 +40,12 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
           .getResult(0);
     };
     Value log2e = constant(b, 1.44269502e+00f), log2eRest = constant(b, 1.92596303e-08f);
-    Value y = b.create<arith::MulFOp>(x, log2e);
-    if (x.getDefiningOp<arith::SubFOp>()) {
-      rewriter.replaceOp(op, power(y));
+    if (auto difference = x.getDefiningOp<arith::SubFOp>()) {
+      Value subtracted = b.create<arith::MulFOp>(difference.getRhs(), constant(b, -1.44269502e+00f));
+      rewriter.replaceOp(op, power(b.create<math::FmaOp>(difference.getLhs(), log2e, subtracted)));
       return success();
     }
+    Value y = b.create<arith::MulFOp>(x, log2e);
     Value rest = b.create<math::FmaOp>(x, log2e, b.create<arith::NegFOp>(y));
     rest = b.create<math::FmaOp>(x, log2eRest, rest);
     Value correction = b.create<arith::MulFOp>(rest, constant(b, 0.693147182f));

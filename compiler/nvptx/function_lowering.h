@@ -142,6 +142,8 @@ private:
   void awaitCopies(mlir::Operation *op);
 
   Value evaluateNew(Value tile, int64_t row, int64_t column);
+  Value comparePosition(mlir::arith::CmpIOp op, tile::IotaOp iota, int64_t row, int64_t column);
+  Value roundPair(mlir::arith::TruncFOp op, int64_t row, int64_t column);
   Value cloneOnElements(mlir::Operation *op, int64_t row, int64_t column);
   SmallVector<Value> &registersOf(Value tile);
   void loadRows(mlir::Operation *load, int64_t firstRow, int64_t rows);
@@ -194,6 +196,7 @@ private:
   llvm::SmallPtrSet<mlir::Operation *, 4> copies; ///< loads, and the stores on chip of what they load
   llvm::SmallPtrSet<void *, 4> copied;            ///< places on chip that they store to
   bool hasProducts = false;
+  bool roundsPairs = true; ///< else there are registers for one number at a time only
   mlir::DenseMap<const layout::AxisMap *, Value> threadPositions;
   Value sharedBase;
   Value teamEntry; ///< behind it stands what only depends on the thread

@@ -10,14 +10,28 @@ using namespace mlir;
 
 constexpr int64_t kVectorBytes = 16;
 
-/// Two fp32 numbers are rounded and packed by one instruction.
-Value packPair(Emitter &e, Type element, Value low, Value high) {
+SmallVector<Value> unpackPair(Emitter &e, Type element, Value word) {
+  SmallVector<Value> pair;
+  for (Value half : {word, (e.num(word) >> 16).value})
+    pair.push_back(e.bitcast(element, e.b.create<arith::TruncIOp>(e.b.getIntegerType(16), half)));
+  return pair;
+}
+
+/// What unpackPair made two numbers of, or null.
+static Value wordOf(Value low, Value high) {
+  auto bits = [](Value number) {
+    auto cast = number.getDefiningOp<arith::BitcastOp>();
+    auto half = cast ? cast.getIn().getDefiningOp<arith::TruncIOp>() : arith::TruncIOp();
+    return half ? half.getIn() : Value();
+  };
+  auto shifted = bits(high) ? bits(high).getDefiningOp<arith::ShRUIOp>() : arith::ShRUIOp();
+  const bool isHigh = shifted && getConstantIntValue(shifted.getRhs()) == 16;
+  return isHigh && shifted.getLhs() == bits(low) ? bits(low) : Value();
+}
+
+Value packPair(Emitter &e, Value low, Value high) {
+  if (Value word = wordOf(low, high)) return word;
   Type i16 = e.b.getIntegerType(16), i32 = e.b.getI32Type();
-  auto roundedLow = low.getDefiningOp<arith::TruncFOp>(), roundedHigh = high.getDefiningOp<arith::TruncFOp>();
-  if (roundedLow && roundedHigh) {
-    const char *text = element.isBF16() ? "cvt.rn.bf16x2.f32 $0, $1, $2;" : "cvt.rn.f16x2.f32 $0, $1, $2;";
-    return e.ptx(i32, text, "=r,f,f", {roundedHigh.getIn(), roundedLow.getIn()}, false)[0];
-  }
   Value lowBits = e.b.create<arith::ExtUIOp>(i32, e.bitcast(i16, low));
   Value highBits = e.b.create<arith::ExtUIOp>(i32, e.bitcast(i16, high));
   return e.b.create<arith::OrIOp>(lowBits, e.b.create<arith::ShLIOp>(highBits, e.i32(16).value));
@@ -159,9 +173,7 @@ void MemoryAccess::unpack(ValueRange words, SmallVector<Value> &elements) {
       elements.push_back(e.bitcast(element, word));
       continue;
     }
-    Type i16 = e.b.getIntegerType(16);
-    for (Value half : {word, (e.num(word) >> 16).value})
-      elements.push_back(e.bitcast(element, e.b.create<arith::TruncIOp>(i16, half)));
+    elements.append(unpackPair(e, element, word));
   }
 }
 
@@ -169,7 +181,7 @@ SmallVector<Value> MemoryAccess::pack(ValueRange elements) {
   SmallVector<Value> words;
   if (wordType().isInteger(32) && bytesOf(element) == 2) {
     for (size_t i = 0; i < elements.size(); i += 2)
-      words.push_back(packPair(e, element, elements[i], elements[i + 1]));
+      words.push_back(packPair(e, elements[i], elements[i + 1]));
   } else {
     for (Value x : elements)
       words.push_back(e.bitcast(wordType(), x));

@@ -8,7 +8,9 @@ namespace tilewright::nvptx {
 Num interiorColumns(FunctionLowering &lowering, tile::InteriorOp op);
 
 /// Two numbers of 16 bits as one of 32.
-Value packPair(Emitter &e, Type element, Value low, Value high);
+Value packPair(Emitter &e, Value low, Value high);
+/// Low and high half of 32 bits, as numbers of 16.
+SmallVector<Value> unpackPair(Emitter &e, Type element, Value word);
 
 /// Whether a tile is held by each thread in vectors of 16 bytes, all of them its own.
 bool canCopy(const Layouts &layouts, Value tile);

@@ -8,6 +8,7 @@
 #include "compiler/nvptx/memory_access.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 namespace tilewright::nvptx {
 
@@ -27,6 +28,7 @@ static bool isRow(Value tile) {
 
 constexpr int64_t kManyRegisters = 64;  ///< of accumulators, which leave few for the rest
 constexpr int64_t kMostRegisters = 128; ///< which leave hardly any
+constexpr int64_t kFewSums = 3;         ///< that leave registers to round numbers in pairs
 constexpr int64_t kPieceColumns = 16;   ///< registers of a row that are then worked on at once
 
 void FunctionLowering::flush() {
@@ -136,6 +138,7 @@ void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout
   const bool isFull = layout.registers() > kManyRegisters &&
                       llvm::all_of(sums, [](RegisterSums &sum) { return sum.sumsRows(); });
   const bool isTight = layout.registers() > kMostRegisters;
+  const llvm::SaveAndRestore<bool> rounding(roundsPairs, !isTight || sums.size() <= kFewSums);
   StoreTarget::Piece piece{1, columns};
   for (auto &target : targets)
     if (target->piece().columns < piece.columns || target->piece().rows > piece.rows) piece = target->piece();
@@ -149,7 +152,7 @@ void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout
     rowLoads = unknownLoads(group, isRow);
   }
   const bool isAhead = loads.size() == 1 && rowLoads.empty() && !isTight;
-  const int64_t step = isTight ? 1 : piece.rows;
+  const int64_t step = isTight && !targets.empty() ? 1 : piece.rows;
   auto load = [&](int64_t row, int64_t column) {
     for (Operation *op : loads)
       if (row < rows) loadPiece(op, row, column, {step, piece.columns});
@@ -183,8 +186,9 @@ void FunctionLowering::emitPiece(ArrayRef<Operation *> group, int64_t row, int64
                                  MutableArrayRef<RegisterSums> sums) {
   SmallVector<SmallVector<SmallVector<Value>>> stored(targets.size(),
                                                       SmallVector<SmallVector<Value>>(piece.rows));
-  for (int64_t r = 0; r < piece.rows; ++r)
-    for (int64_t c = column; c < column + piece.columns; ++c) {
+  // What all rows of a column have in common, such as whether it lies inside, is not kept for long.
+  for (int64_t c = column; c < column + piece.columns; ++c)
+    for (int64_t r = 0; r < piece.rows; ++r) {
       for (RegisterSums &sum : sums)
         if (sum.follows()) sum.find(row + r, c);
       size_t nextTarget = 0, nextSum = 0;

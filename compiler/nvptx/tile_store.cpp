@@ -53,7 +53,7 @@ void TileStore::store(int64_t row, int64_t column, ArrayRef<SmallVector<Value>> 
     for (size_t c = 0; c < registers.size(); c += 2) {
       const int64_t chunk = layout.columns->offsets[column + c] * bytes % StoreBoxes::kRowBytes;
       SmallVector<Value> words{registers[c], registers[c + 1]};
-      if (bytes == 2) words = {packPair(e, element, words[0], words[1])};
+      if (bytes == 2) words = {packPair(e, words[0], words[1])};
       e.storeShared(first ^ e.i32(chunk), 0, words);
     }
   }

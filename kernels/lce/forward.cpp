@@ -57,10 +57,9 @@ Kernel forward(const ForwardSpec &spec) {
       const Tile z = terms.logit(dot(x.rows(rows), w.rows(classes).transpose()), place);
 
       const Tile isClass = inside(k, classes, w.dim(0));
-      const Tile isOther = isClass & (classes.positions() != label[rows]);
-      const Tile above = z - anchor[rows];
-      const Tile others = select(isOther, exp(above), 0);
       const Tile ofClasses = select(isClass, z, -std::numeric_limits<double>::infinity());
+      const Tile above = ofClasses - anchor[rows];
+      const Tile others = select(classes.positions() != label[rows], exp(above), 0);
       const Tile top = max(ofClasses, Axis::columns);
 
       const auto sumOf = [&](RowSum s, const Tile &x) {
