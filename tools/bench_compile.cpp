@@ -18,30 +18,44 @@ const std::string &codeOf(const Artifact &artifact) {
   return artifact.binary.empty() ? artifact.assembly : artifact.binary;
 }
 
+/// A kernel of the catalog, how it is compiled, and how long that took each time.
+struct Subject {
+  const CatalogEntry *entry;
+  CompileOptions options;
+  std::vector<double> milliseconds;
+  std::size_t bytes = 0;
+};
+
 /// Every kernel; where warps may have roles, those that then have them a second time.
-StatusOr<nlohmann::ordered_json> compileEach(const Device &device, ElementType element) {
-  nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
+StatusOr<std::vector<Subject>> subjectsOn(const Device &device, ElementType element) {
+  std::vector<Subject> subjects;
   for (const CatalogEntry &entry : kernelCatalog())
     for (bool aligned : {false, true}) {
       if (aligned && !device.info().warpgroups) continue;
       CompileOptions options = entry.options(device.target().kind);
       options.alignedMatrices = aligned;
-      std::vector<double> times;
-      Artifact artifact;
-      for (int i = 0; i < kRepetitions; ++i) {
-        TW_ASSIGN_OR_RETURN(const double milliseconds, wallMilliseconds([&]() -> Status {
-                              TW_ASSIGN_OR_RETURN(artifact,
-                                                  compile(entry.make(element), device.target(), options));
-                              return {};
-                            }));
-        times.push_back(milliseconds);
-        if (aligned && !artifact.persistent) break;
-      }
-      if (aligned && !artifact.persistent) continue;
-      kernels.push_back({{"kernel", entry.name + (aligned ? ", aligned" : "")},
-                         {"compile_ms", medianOf(times)},
-                         {"object_bytes", codeOf(artifact).size()}});
+      TW_ASSIGN_OR_RETURN(const Artifact artifact, compile(entry.make(element), device.target(), options));
+      if (!aligned || artifact.persistent) subjects.push_back({&entry, options, {}, codeOf(artifact).size()});
     }
+  return subjects;
+}
+
+/// All of them in turn, several times: what else a machine does for a while then meets each kernel once.
+StatusOr<nlohmann::ordered_json> compileEach(const Device &device, ElementType element) {
+  TW_ASSIGN_OR_RETURN(std::vector<Subject> subjects, subjectsOn(device, element));
+  for (int i = 0; i < kRepetitions; ++i)
+    for (Subject &subject : subjects) {
+      TW_ASSIGN_OR_RETURN(
+          const double milliseconds, wallMilliseconds([&] {
+            return compile(subject.entry->make(element), device.target(), subject.options).status();
+          }));
+      subject.milliseconds.push_back(milliseconds);
+    }
+  nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
+  for (const Subject &subject : subjects)
+    kernels.push_back({{"kernel", subject.entry->name + (subject.options.alignedMatrices ? ", aligned" : "")},
+                       {"compile_ms", medianOf(subject.milliseconds)},
+                       {"object_bytes", subject.bytes}});
   return kernels;
 }
 

@@ -90,9 +90,10 @@ Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t
   const Block large = kind == ProductKind::dHidden ? Block{256, 192} : Block{192, 256};
   if (!takesTurns && cost({256, 128}) <= cost(product.block)) product.block = {256, 128};
   if (!takesTurns && sparesRegisters && cost(large) <= cost(product.block)) product.block = large;
-  product.clusterCtas = takesTurns && storesTiles(problem, kind) ? 1 : 2;
-  product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, device));
-  product.stages = storesTiles(problem, kind) ? 4 : 5;
+  const bool stores = storesTiles(problem, kind);
+  product.clusterCtas = takesTurns && stores ? 1 : 2;
+  product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, stores, device));
+  product.stages = stores ? 4 : 5;
   while (product.stages > 3 && sharedBytesOf(problem, kind, product) > device.sharedBytes)
     --product.stages;
   return product;
@@ -118,7 +119,7 @@ void chooseGpuBlocks(const Problem &problem, const DeviceInfo &device, Config &c
     const auto [rows, columns, depth] = shapeOf(problem, kind, config.chunkRows);
     config[kind].block = block(rows, columns);
     config[kind].rasterRows =
-        static_cast<int>(chooseRaster(config[kind].block, rows, columns, depth, device));
+        static_cast<int>(chooseRaster(config[kind].block, rows, columns, depth, true, device));
   }
 }
 
@@ -197,9 +198,9 @@ int64_t wholeStride(int64_t columns) { return roundUp(columns, 4); }
 
 } // namespace
 
-int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t depth,
+int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t depth, bool stored,
                      const DeviceInfo &device) {
-  const int64_t cached = device.cacheBytes / 3; // both halves of Hopper's cache keep copies
+  const int64_t cached = device.cacheBytes / (stored ? 3 : 2); // both halves of Hopper's cache keep copies
   constexpr int64_t kMostRows = 64;
   const int64_t strips = ceilDiv(rows, block.rows), across = ceilDiv(columns, block.columns);
   const int64_t rowStrip = 2 * block.rows * depth, columnStrips = 2 * block.columns * depth * across;

@@ -133,11 +133,12 @@ TEST(PlanForHopper, ProductsTakeWarpsWithRoles) {
 // X is read once where its rows of tiles stay in the second-level cache; W is then read once for each 12 of
 // them. dX's strips are long, so a wave of 132 tiles is about square.
 TEST(PlanForHopper, RastersReadTheFewestBytes) {
-  EXPECT_EQ(chooseRaster({128, 192}, 16384, 128256, 4096, h200()), 12);
-  EXPECT_EQ(chooseRaster({128, 192}, 16384, 131072, 2048, h200()), 33);
-  EXPECT_EQ(chooseRaster({256, 192}, 16384, 4096, 128256, h200()), 12);
-  EXPECT_EQ(chooseRaster({128, 192}, 128256, 4096, 16384, h200()), 12);
-  EXPECT_EQ(chooseRaster({128, 192}, 100, 100, 64, h200()), 1);
+  EXPECT_EQ(chooseRaster({128, 192}, 16384, 128256, 4096, true, h200()), 12);
+  EXPECT_EQ(chooseRaster({128, 192}, 16384, 128256, 4096, false, h200()), 22);
+  EXPECT_EQ(chooseRaster({128, 192}, 16384, 131072, 2048, true, h200()), 33);
+  EXPECT_EQ(chooseRaster({256, 192}, 16384, 4096, 128256, true, h200()), 12);
+  EXPECT_EQ(chooseRaster({128, 192}, 128256, 4096, 16384, true, h200()), 12);
+  EXPECT_EQ(chooseRaster({128, 192}, 100, 100, 64, true, h200()), 1);
 }
 
 // Tiles of 256×192 keep 132 multiprocessors busy for three rounds, of which the last is nearly full; or for
@@ -166,7 +167,7 @@ TEST(PlanForHopper, ALossAloneHasAFurtherStage) {
   Problem p = hopperProblem(16384, 4096, 128256);
   p.dHidden = p.dWeight = std::nullopt;
   const Config config = *plan(p, Variant::automatic, 0, h200());
-  EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 5 stages, raster 12, cluster 2");
+  EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 5 stages, raster 22, cluster 2");
   EXPECT_LE(sharedBytesOf(p, ProductKind::forward, config.forward), h200().sharedBytes);
 }
 
