@@ -187,15 +187,19 @@ Tile abs(const Tile &a) {
   return impl->wrapTile(result, impl->shapeOf(value).width);
 }
 
-template <typename Op> static Tile function(const char *operation, const Tile &x) {
+template <typename Op, typename... Flags>
+static Tile function(const char *operation, const Tile &x, Flags... flags) {
   Impl *impl = implOf({&x});
   if (!impl) return {};
   Value value = impl->useTile(x, operation, "f32", [](Type element) { return element.isF32(); });
   if (!value) return impl->noTile();
-  return impl->wrapTile(impl->create<Op>(value), impl->shapeOf(value).width);
+  return impl->wrapTile(impl->create<Op>(value, flags...), impl->shapeOf(value).width);
 }
 
 Tile exp(const Tile &x) { return function<math::ExpOp>("exp", x); }
+Tile expAbove(const Tile &x, const Tile &anchor) {
+  return function<math::ExpOp>("expAbove", x - anchor, arith::FastMathFlags::contract);
+}
 Tile expm1(const Tile &x) { return function<math::ExpM1Op>("expm1", x); }
 Tile log(const Tile &x) { return function<math::LogOp>("log", x); }
 Tile log1p(const Tile &x) { return function<math::Log1pOp>("log1p", x); }

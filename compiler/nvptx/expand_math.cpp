@@ -28,9 +28,8 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
   using OpRewritePattern::OpRewritePattern;
 
   /// log2 e is taken to 48 bits, for the error of x·log2 e would be multiplied by x. Where 2^y is 0 or ∞, or
-  /// x a NaN, it stays uncorrected: ∞·0 is NaN. A difference a - b takes one instruction, a·log2 e - b·log2
-  /// e. What rounding b·log2 e adds is no more than half of b's last place, which b itself may be off by, and
-  /// where b is a row's anchor the same for the whole row.
+  /// x a NaN, it stays uncorrected: ∞·0 is NaN. A difference was itself rounded to one part in 2²⁴; what the
+  /// correction would take away is no more than that. It may be contracted: a·log2 e - b·log2 e.
   LogicalResult matchAndRewrite(math::ExpOp op, PatternRewriter &rewriter) const override {
     if (!op.getType().isF32()) return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
@@ -41,8 +40,12 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
     };
     Value log2e = constant(b, 1.44269502e+00f), log2eRest = constant(b, 1.92596303e-08f);
     if (auto difference = x.getDefiningOp<arith::SubFOp>()) {
-      Value subtracted = b.create<arith::MulFOp>(difference.getRhs(), constant(b, -1.44269502e+00f));
-      rewriter.replaceOp(op, power(b.create<math::FmaOp>(difference.getLhs(), log2e, subtracted)));
+      Value y = b.create<arith::MulFOp>(x, log2e);
+      if (arith::bitEnumContainsAny(op.getFastmath(), arith::FastMathFlags::contract)) {
+        Value subtracted = b.create<arith::MulFOp>(difference.getRhs(), constant(b, -1.44269502e+00f));
+        y = b.create<math::FmaOp>(difference.getLhs(), log2e, subtracted);
+      }
+      rewriter.replaceOp(op, power(y));
       return success();
     }
     Value y = b.create<arith::MulFOp>(x, log2e);

@@ -60,7 +60,7 @@ Kernel completeAgain(const CompleteSpec &spec) {
       const Tile above = z - anchor[rows];
       Tile ofP = factor[rows];
       if (moment.valid()) ofP = ofP + moment[rows] * above;
-      const Tile others = exp(above);
+      const Tile others = expAbove(z, anchor[rows]);
       Tile gradient = (spec.quietZeros ? select(others < kQuiet, 0, others) : others) * ofP;
       if (smooths)
         gradient = gradient - (classWeight.valid() ? uniform[rows] * classWeight[classes] : uniform[rows]);

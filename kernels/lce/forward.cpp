@@ -59,7 +59,7 @@ Kernel forward(const ForwardSpec &spec) {
       const Tile isClass = inside(k, classes, w.dim(0));
       const Tile ofClasses = select(isClass, z, -std::numeric_limits<double>::infinity());
       const Tile above = ofClasses - anchor[rows];
-      const Tile others = select(classes.positions() != label[rows], exp(above), 0);
+      const Tile others = select(classes.positions() != label[rows], expAbove(ofClasses, anchor[rows]), 0);
       const Tile top = max(ofClasses, Axis::columns);
 
       const auto sumOf = [&](RowSum s, const Tile &x) {

@@ -13,6 +13,30 @@ func.func @exp(%x: f32) -> f32 {
   return %y : f32
 }
 
+// A difference needs no correction.
+// CHECK-LABEL: func.func @difference(
+// CHECK-SAME: %[[X:.*]]: f32, %[[Y:.*]]: f32
+// CHECK: %[[D:.*]] = arith.subf %[[X]], %[[Y]]
+// CHECK: %[[POWER:.*]] = arith.mulf %[[D]]
+// CHECK: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f"(%[[POWER]])
+// CHECK-NOT: math.fma
+func.func @difference(%x: f32, %y: f32) -> f32 {
+  %d = arith.subf %x, %y : f32
+  %e = math.exp %d : f32
+  return %e : f32
+}
+
+// CHECK-LABEL: func.func @contracted(
+// CHECK-SAME: %[[X:.*]]: f32, %[[Y:.*]]: f32
+// CHECK: %[[SUBTRACTED:.*]] = arith.mulf %[[Y]], %{{.*}} : f32
+// CHECK: %[[POWER:.*]] = math.fma %[[X]], %{{.*}}, %[[SUBTRACTED]]
+// CHECK: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f"(%[[POWER]])
+func.func @contracted(%x: f32, %y: f32) -> f32 {
+  %d = arith.subf %x, %y : f32
+  %e = math.exp %d fastmath<contract> : f32
+  return %e : f32
+}
+
 // CHECK-LABEL: func.func @others(
 // CHECK-NOT: math.log1p
 // CHECK-NOT: math.tanh
