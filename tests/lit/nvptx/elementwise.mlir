@@ -47,6 +47,47 @@ func.func @rounded(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x
   return
 }
 
+// The two numbers of a pair that is rounded are read back from its word.
+// CHECK-LABEL: func.func @rounded_and_summed(
+// CHECK: %[[PAIR:.*]] = llvm.inline_asm {{.*}}"cvt.rn.bf16x2.f32 $0, $1, $2;"
+// CHECK: arith.shrui %[[PAIR]]
+// CHECK-NOT: arith.truncf
+// CHECK: st.global.v4.u32
+func.func @rounded_and_summed(%a: !tile.view<?x?xf32> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b", tile.written},
+                              %s: !tile.view<?xf32> {tile.name = "s", tile.written}) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %x = tile.load %a[%c0, %c0] : !tile.view<?x?xf32> -> tensor<4x64xf32>
+  %n = arith.truncf %x : tensor<4x64xf32> to tensor<4x64xbf16>
+  %w = arith.extf %n : tensor<4x64xbf16> to tensor<4x64xf32>
+  %sum = tile.reduce sum, %w along 1 : tensor<4x64xf32>
+  tile.store %n, %b[%c0, %c0] : tensor<4x64xbf16>, !tile.view<?x?xbf16>
+  tile.store %sum, %s[%c0] : tensor<4x1xf32>, !tile.view<?xf32>
+  return
+}
+
+// Positions are compared with a size: each register's with what is left of it behind the thread's first, which is
+// computed once.
+// CHECK-LABEL: func.func @inside(
+// CHECK: %[[SIZE:.*]] = arith.index_cast %{{.*}} : index to i32
+// CHECK: %[[LEFT:.*]] = arith.subi %[[SIZE]]
+// CHECK: arith.cmpi sgt, %[[LEFT]], %{{.*}} : i32
+// CHECK-NOT: arith.subi
+// CHECK: st.global
+func.func @inside(%a: !tile.view<?xf32> {tile.name = "a"}, %b: !tile.view<?xf32> {tile.name = "b", tile.written})
+    attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : tensor<1x128xf32>
+  %one = arith.constant dense<1.0> : tensor<1x128xf32>
+  %n = tile.dim %a, 0 : !tile.view<?xf32>
+  %one_size = tile.splat %n : index -> tensor<1x1xi32>
+  %size = tile.broadcast %one_size : tensor<1x1xi32> -> tensor<1x128xi32>
+  %at = tile.iota %c0 along 1 : tensor<1x128xi32>
+  %in = arith.cmpi slt, %at, %size : tensor<1x128xi32>
+  %y = arith.select %in, %one, %zero : tensor<1x128xi1>, tensor<1x128xf32>
+  tile.store %y, %b[%c0] : tensor<1x128xf32>, !tile.view<?xf32>
+  return
+}
+
 // What one thread stored, another may load: a barrier stands between. The store itself is on the same elements as the
 // load before it, and needs none.
 // CHECK-LABEL: func.func @in_place(
