@@ -45,17 +45,22 @@ StatusOr<OptionTensors> uploadOptions(Device &device, const LinearProblem &probl
   return t;
 }
 
+/// The plain call stands among the others at the beginning, in the middle and at the end: a GPU's clock
+/// drifts by more than what most options cost.
+constexpr const char *kPlain = "plain";
+
 /// The plain call, and how it differs.
 struct Variation {
-  const char *name;
+  std::string name;
   std::function<void(LinearCrossEntropyTensors &, LinearCrossEntropyOptions &)> apply;
 };
 
 std::vector<Variation> variations(const OptionTensors &own) {
   using T = LinearCrossEntropyTensors;
   using O = LinearCrossEntropyOptions;
+  const Variation plain = {kPlain, [](T &, O &) {}};
   return {
-      {"plain", [](T &, O &) {}},
+      plain,
       {"bias and its gradient", [&](T &t, O &) { t.bias = own.bias.ref, t.dBias = own.dBias.ref; }},
       {"label smoothing", [](T &, O &o) { o.labelSmoothing = 0.1f; }},
       {"class weights", [&](T &t, O &) { t.classWeight = own.classWeight.ref; }},
@@ -67,6 +72,7 @@ std::vector<Variation> variations(const OptionTensors &own) {
        [](T &, O &o) {
          o.lmcl = Margin{0.35f, 30};
        }},
+      plain,
       {"monitored and per row",
        [&](T &t, O &) {
          t.entropy = own.entropy.ref, t.argmax = own.argmax.ref;
@@ -80,7 +86,15 @@ std::vector<Variation> variations(const OptionTensors &own) {
       {"dW alone", [](T &t, O &) { t.dHidden = {}; }},
       {"no gradient", [](T &t, O &) { t.dHidden = t.dWeight = {}; }},
       {"half of the rows ignored", [&](T &t, O &) { t.label = own.halfIgnored.ref; }},
+      plain,
   };
+}
+
+double plainMilliseconds(const std::vector<Variation> &all, const ContestResult &times) {
+  std::vector<double> plain;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].name == kPlain) plain.push_back(times.median[i]);
+  return medianOf(plain);
 }
 
 void print(const nlohmann::ordered_json &result) {
@@ -120,6 +134,7 @@ StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemSha
   }
   TW_ASSIGN_OR_RETURN(const ContestResult times, contest(device, contestants, kSeconds));
 
+  const double plain = plainMilliseconds(all, times);
   nlohmann::ordered_json result = {
       {"loss", "linear_cross_entropy"}, {"device", device.info().name}, {"rows", shape.rows},
       {"hidden", shape.hidden},         {"classes", shape.classes},     {"dtype", type.name()},
@@ -128,7 +143,7 @@ StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemSha
   for (std::size_t i = 0; i < all.size(); ++i)
     result["options"].push_back({{"name", all[i].name},
                                  {"ms", times.median[i]},
-                                 {"ratio", times.median[i] / times.median[0]},
+                                 {"ratio", times.median[i] / plain},
                                  {"variant", variantName(reports[i].variant)},
                                  {"configuration", reports[i].configuration},
                                  {"workspace_bytes", reports[i].workspaceBytes}});
