@@ -41,17 +41,21 @@ Value FunctionLowering::evaluate(Value tile, int64_t row, int64_t column) {
 }
 
 /// Positions on the left that are compared with a number from which what they begin at can be taken without
-/// overflow: with any for equality, with a size for order.
+/// overflow: with any for equality, with a size for order as signed numbers.
 static tile::IotaOp positionsOf(arith::CmpIOp op) {
   auto source = [](Value tile) {
     auto broadcast = tile.getDefiningOp<tile::BroadcastOp>();
     return broadcast ? broadcast.getValue() : tile;
   };
+  using Predicate = arith::CmpIPredicate;
+  const Predicate predicate = op.getPredicate();
+  const bool isEquality = predicate == Predicate::eq || predicate == Predicate::ne;
+  const bool isSigned = predicate == Predicate::slt || predicate == Predicate::sle ||
+                        predicate == Predicate::sgt || predicate == Predicate::sge;
   auto splat = source(op.getRhs()).getDefiningOp<tile::SplatOp>();
   const bool isSize = splat && splat.getScalar().getDefiningOp<tile::DimOp>();
-  const bool isEquality =
-      op.getPredicate() == arith::CmpIPredicate::eq || op.getPredicate() == arith::CmpIPredicate::ne;
-  return isSize || isEquality ? source(op.getLhs()).getDefiningOp<tile::IotaOp>() : tile::IotaOp();
+  return isEquality || (isSigned && isSize) ? source(op.getLhs()).getDefiningOp<tile::IotaOp>()
+                                            : tile::IotaOp();
 }
 
 /// The register's own part of a position is a constant, the rest the same for all registers: compared with

@@ -39,16 +39,17 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
           .getResult(0);
     };
     Value log2e = constant(b, 1.44269502e+00f), log2eRest = constant(b, 1.92596303e-08f);
-    if (auto difference = x.getDefiningOp<arith::SubFOp>()) {
-      Value y = b.create<arith::MulFOp>(x, log2e);
-      if (arith::bitEnumContainsAny(op.getFastmath(), arith::FastMathFlags::contract)) {
-        Value subtracted = b.create<arith::MulFOp>(difference.getRhs(), constant(b, -1.44269502e+00f));
-        y = b.create<math::FmaOp>(difference.getLhs(), log2e, subtracted);
-      }
-      rewriter.replaceOp(op, power(y));
+    auto difference = x.getDefiningOp<arith::SubFOp>();
+    if (difference && arith::bitEnumContainsAny(op.getFastmath(), arith::FastMathFlags::contract)) {
+      Value subtracted = b.create<arith::MulFOp>(difference.getRhs(), constant(b, -1.44269502e+00f));
+      rewriter.replaceOp(op, power(b.create<math::FmaOp>(difference.getLhs(), log2e, subtracted)));
       return success();
     }
     Value y = b.create<arith::MulFOp>(x, log2e);
+    if (difference) {
+      rewriter.replaceOp(op, power(y));
+      return success();
+    }
     Value rest = b.create<math::FmaOp>(x, log2e, b.create<arith::NegFOp>(y));
     rest = b.create<math::FmaOp>(x, log2eRest, rest);
     Value correction = b.create<arith::MulFOp>(rest, constant(b, 0.693147182f));

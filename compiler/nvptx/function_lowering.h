@@ -29,6 +29,9 @@ bool isStore(mlir::Operation *op);
 /// The view that a load or store touches.
 Value viewOf(mlir::Operation *access);
 
+/// Accumulators of a thread beyond which it has hardly any other registers.
+constexpr int64_t kManyAccumulators = 128;
+
 class FunctionLowering;
 
 /// Warps that do only a part of what a product takes: those that load its operands, or those that multiply.

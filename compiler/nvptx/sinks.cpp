@@ -26,10 +26,9 @@ static bool isRow(Value tile) {
   return type.getDimSize(0) == 1 && type.getDimSize(1) > 1;
 }
 
-constexpr int64_t kManyRegisters = 64;  ///< of accumulators, which leave few for the rest
-constexpr int64_t kMostRegisters = 128; ///< which leave hardly any
-constexpr int64_t kFewSums = 3;         ///< that leave registers to round numbers in pairs
-constexpr int64_t kPieceColumns = 16;   ///< registers of a row that are then worked on at once
+constexpr int64_t kManyRegisters = 64; ///< of accumulators, which leave few for the rest
+constexpr int64_t kFewSums = 3;        ///< that leave registers to round numbers in pairs
+constexpr int64_t kPieceColumns = 16;  ///< registers of a row that are then worked on at once
 
 void FunctionLowering::flush() {
   while (!pending.empty()) {
@@ -128,16 +127,16 @@ void FunctionLowering::emitGroup(SmallVector<Operation *> group) {
 }
 
 /// Rows one by one, or in the pieces that a target wants. Where accumulators fill the registers, warps with
-/// roles take pieces of a row, and each piece (or, where there are most accumulators, each of its rows) is a
-/// basic block of its own. Blocks that it loads are asked for while the piece before is worked on, unless
-/// there is so much of them, or of accumulators, that registers would run out.
+/// roles take pieces of a row, and each piece (or, where there are most accumulators and a store, each of its
+/// rows) is a basic block of its own. Blocks that it loads are asked for while the piece before is worked on,
+/// unless there is so much of them, or of accumulators, that registers would run out.
 void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout,
                                   ArrayRef<std::unique_ptr<StoreTarget>> targets,
                                   MutableArrayRef<RegisterSums> sums) {
   const int64_t rows = layout.rows->registers(), columns = layout.columns->registers();
   const bool isFull = layout.registers() > kManyRegisters &&
                       llvm::all_of(sums, [](RegisterSums &sum) { return sum.sumsRows(); });
-  const bool isTight = layout.registers() > kMostRegisters;
+  const bool isTight = layout.registers() > kManyAccumulators;
   const llvm::SaveAndRestore<bool> rounding(roundsPairs, !isTight || sums.size() <= kFewSums);
   StoreTarget::Piece piece{1, columns};
   for (auto &target : targets)

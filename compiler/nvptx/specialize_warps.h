@@ -27,7 +27,7 @@ struct WarpPlan {
   bool keepsPace() const { return roles == WarpRoles::cooperative || !boxedStore; }
   int64_t sharesOf(int64_t operand) const { return operand == 1 - clusterAxis ? clusterCtas : 1; }
   /// Whether a consumer's accumulators leave it no registers for what it could load beside the product.
-  bool fillsRegisters() const { return rows * columns / teamThreads() > 128; }
+  bool fillsRegisters() const { return rows * columns / teamThreads() > kManyAccumulators; }
   int64_t teamThreads() const { return roles == WarpRoles::cooperative ? 256 : 128; }
 };
 

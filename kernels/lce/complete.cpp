@@ -57,9 +57,8 @@ Kernel completeAgain(const CompleteSpec &spec) {
       LogitPlace place{rows, classes, label[rows], {}};
       if (spec.terms.margin) place.rowNorm = rowNorm[rows];
       const Tile z = terms.logit(dot(x.rows(rows), w.rows(classes).transpose()), place);
-      const Tile above = z - anchor[rows];
       Tile ofP = factor[rows];
-      if (moment.valid()) ofP = ofP + moment[rows] * above;
+      if (moment.valid()) ofP = ofP + moment[rows] * (z - anchor[rows]);
       const Tile others = expAbove(z, anchor[rows]);
       Tile gradient = (spec.quietZeros ? select(others < kQuiet, 0, others) : others) * ofP;
       if (smooths)

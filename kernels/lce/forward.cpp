@@ -58,7 +58,6 @@ Kernel forward(const ForwardSpec &spec) {
 
       const Tile isClass = inside(k, classes, w.dim(0));
       const Tile ofClasses = select(isClass, z, -std::numeric_limits<double>::infinity());
-      const Tile above = ofClasses - anchor[rows];
       const Tile others = select(classes.positions() != label[rows], expAbove(ofClasses, anchor[rows]), 0);
       const Tile top = max(ofClasses, Axis::columns);
 
@@ -71,7 +70,7 @@ Kernel forward(const ForwardSpec &spec) {
         k.store(best, rows, tile,
                 min(select(ofClasses == top, classes.positions(), std::numeric_limits<int32_t>::max()),
                     Axis::columns));
-      const Tile finite = select(others > 0, above, 0); // where E is 0, z may be -∞
+      const Tile finite = select(others > 0, ofClasses - anchor[rows], 0); // where E is 0, z may be -∞
       if (wants(RowSum::moments)) sumOf(RowSum::moments, others * finite);
       if (wants(RowSum::secondMoments)) sumOf(RowSum::secondMoments, others * finite * finite);
       if (wants(RowSum::weighedLogits))

@@ -69,10 +69,10 @@ bool storesTiles(const Problem &problem, ProductKind kind) {
 // is worth that from this depth on.
 constexpr int64_t kDeep = 12 << 10;
 
-/// Warps with roles for a product of a chunk. Exponentials, and the many stores of a
-/// shallow dW, hide behind another tile's products. Deep ones take the tiles that read the fewest bytes;
-/// where few of the largest kind would leave multiprocessors idle at the end, smaller ones. Pairs share what
-/// they copy, as they do where nothing is stored whose memory a further stage can have.
+/// Warps with roles for a product of a chunk. Exponentials, and the many stores of a shallow dW, hide behind
+/// another tile's products. Deep ones take the tiles that read the fewest bytes; where few of the largest
+/// kind would leave multiprocessors idle at the end, smaller ones. Pairs share what they copy, as they do
+/// where nothing is stored whose memory a further stage can have.
 Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t chunk,
                                const DeviceInfo &device) {
   const auto [rows, columns, depth] = shapeOf(problem, kind, chunk);
