@@ -10,8 +10,8 @@ namespace tilewright::lce {
 /// The two halves of a call, between which a configuration is chosen.
 
 /// User errors as `linearCrossEntropy` promises them, those of labels and workspace limits aside.
-StatusOr<Problem> validate(const LinearCrossEntropyTensors &tensors,
-                           const LinearCrossEntropyOptions &options);
+StatusOr<Problem> validate(const LinearCrossEntropyTensors &tensors, const LinearCrossEntropyOptions &options,
+                           const DeviceInfo &device);
 
 StatusOr<LossReport> execute(Runtime &runtime, const Problem &problem, const Config &config,
                              const LinearCrossEntropyTensors &tensors,

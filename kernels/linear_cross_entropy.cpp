@@ -96,7 +96,7 @@ StatusOr<Config> chooseConfig(Runtime &runtime, const Problem &problem,
 
 StatusOr<LossReport> linearCrossEntropy(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
                                         const LinearCrossEntropyOptions &options, Stream stream) {
-  TW_ASSIGN_OR_RETURN(const Problem problem, validate(tensors, options));
+  TW_ASSIGN_OR_RETURN(const Problem problem, validate(tensors, options, runtime.device().info()));
   TW_ASSIGN_OR_RETURN(const Config config, chooseConfig(runtime, problem, tensors, options, stream));
   return execute(runtime, problem, config, tensors, options, stream);
 }

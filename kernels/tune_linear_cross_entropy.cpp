@@ -22,7 +22,7 @@ std::pair<LinearCrossEntropyTensors, LinearCrossEntropyOptions> plain(const Line
 
 StatusOr<TuningKey> tuningKey(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
                               const LinearCrossEntropyOptions &options) {
-  TW_ASSIGN_OR_RETURN(const lce::Problem problem, lce::validate(tensors, options));
+  TW_ASSIGN_OR_RETURN(const lce::Problem problem, lce::validate(tensors, options, runtime.device().info()));
   return lce::tuningKey(problem, runtime.device().info());
 }
 
@@ -32,9 +32,10 @@ StatusOr<TuningOutcome> tuneLinearCrossEntropy(Runtime &runtime, const LinearCro
   if (options.variant == Variant::recompute)
     return userError("variant recompute has nothing to be tuned; tune without a variant");
   if (options.accumulate) return userError("tuning runs a call again and again; tune it without accumulate");
-  TW_RETURN_IF_ERROR(lce::validate(tensors, options).status());
+  TW_RETURN_IF_ERROR(lce::validate(tensors, options, runtime.device().info()).status());
   const auto [plainTensors, plainOptions] = plain(tensors, options);
-  TW_ASSIGN_OR_RETURN(const lce::Problem problem, lce::validate(plainTensors, plainOptions));
+  TW_ASSIGN_OR_RETURN(const lce::Problem problem,
+                      lce::validate(plainTensors, plainOptions, runtime.device().info()));
   TW_ASSIGN_OR_RETURN(const std::unique_ptr<lce::LceTunable> tunable,
                       lce::LceTunable::make(runtime, problem, plainTensors, plainOptions, stream));
   return tune(*tunable, tuner);

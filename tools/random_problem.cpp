@@ -64,7 +64,7 @@ LinearProblem peakedProblem(const ProblemShape &shape, ElementType element, uint
 }
 
 LinearCrossEntropyTensors LinearProblemTensors::refs() const {
-  return {hidden.ref, weight.ref, label.ref, {}, loss.ref, lse.ref, dHidden.ref, dWeight.ref};
+  return {hidden.ref, weight.ref, label.ref, gradOutput.ref, loss.ref, lse.ref, dHidden.ref, dWeight.ref};
 }
 
 StatusOr<LinearProblemTensors> uploadProblem(Device &device, const LinearProblem &problem,
@@ -75,6 +75,9 @@ StatusOr<LinearProblemTensors> uploadProblem(Device &device, const LinearProblem
   TW_ASSIGN_OR_RETURN(tensors.hidden, uploadFloats(device, element, {rows, hidden}, problem.hidden));
   TW_ASSIGN_OR_RETURN(tensors.weight, uploadFloats(device, element, {classes, hidden}, problem.weight));
   TW_ASSIGN_OR_RETURN(tensors.label, uploadBytes(device, ElementType::i64, {rows}, problem.labels.data()));
+  if (const float g = problem.gradOutput(); g != 1) {
+    TW_ASSIGN_OR_RETURN(tensors.gradOutput, uploadFloats(device, ElementType::f32, {1}, {g}));
+  }
   TW_ASSIGN_OR_RETURN(tensors.loss, allocateTensor(device, ElementType::f32, {1}));
   TW_ASSIGN_OR_RETURN(tensors.lse, allocateTensor(device, ElementType::f32, {rows}));
   TW_ASSIGN_OR_RETURN(tensors.dHidden, allocateTensor(device, element, {rows, hidden}));

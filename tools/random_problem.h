@@ -21,6 +21,10 @@ struct LinearProblem {
   ElementType element = ElementType::f32;
   std::vector<float> hidden, weight;
   std::vector<int64_t> labels;
+
+  /// The gradient that arrives for the loss. f16 cannot hold most of a mean's gradients: they come 2^16 times
+  /// as large, which is how PyTorch's GradScaler begins.
+  float gradOutput() const { return element == ElementType::f16 ? 65536 : 1; }
 };
 LinearProblem randomProblem(const ProblemShape &shape, ElementType element, uint64_t seed);
 
@@ -30,7 +34,7 @@ LinearProblem peakedProblem(const ProblemShape &shape, ElementType element, uint
 
 /// A problem on a device, with gradients of the inputs' type, or dW in fp32.
 struct LinearProblemTensors {
-  OwnedTensor hidden, weight, label, loss, lse, dHidden, dWeight;
+  OwnedTensor hidden, weight, label, gradOutput, loss, lse, dHidden, dWeight;
   LinearCrossEntropyTensors refs() const;
 };
 StatusOr<LinearProblemTensors> uploadProblem(Device &device, const LinearProblem &problem,

@@ -112,6 +112,20 @@ Tile mend(const CombineSpec &spec, const RowFacts &row, const Tile &others) {
   return select(stored > 0, exact / stored, 1.0);
 }
 
+/// The unit of a row of E in f16: a class's part is at most 2^12 of it where it is the row's whole mass
+/// beside the target, and a mean class's part 2^6 of it where smoothing makes that larger. Then the smallest
+/// of f16's full precision is 2^-26 of the mass, and a logit's distance and a class's weight find room above.
+/// 0 where the row has next to nothing, or is none.
+Tile unitOf(const RowFacts &row, const RowTotals &totals, const Tile &rate) {
+  const auto size = [](const Tile &x) { return max(x, -x); };
+  Tile ofMass = size(factorOfP(totals));
+  if (totals.moment.valid()) ofMass = ofMass + 16.0 * size(totals.moment);
+  Tile unit = 0x1p-12 * ofMass * row.other;
+  if (totals.uniform.valid()) unit = unit + 0x1p-6 * size(totals.uniform);
+  if (rate.valid()) unit = unit * size(rate);
+  return select((row.number >= 0) & (unit > 0x1p-110), unit, 0);
+}
+
 void storeGradients(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const Range &rows,
                     const RowFacts &row, const RowTotals &totals, const Tile &others) {
   const bool rated = p.rate.valid();
@@ -120,21 +134,27 @@ void storeGradients(KernelBuilder &k, const CombineSpec &spec, const Parameters 
   const bool rounds = spec.sums[static_cast<int>(RowSum::stored)];
   const Tile mended = rounds ? mend(spec, row, others) : Tile();
   factor = times(factor, mended);
-  if (p.factor.valid()) k.store(p.factor, rows, factor);
-  if (p.moment.valid()) k.store(p.moment, rows, times(times(totals.moment * row.v, rate), mended));
+  Tile unit, perUnit; // 1
+  if (spec.gradients->exponentials == ElementType::f16) {
+    unit = unitOf(row, totals, rate);
+    perUnit = select(unit > 0, 1.0 / unit, 0);
+  }
+  if (p.factor.valid()) k.store(p.factor, rows, times(factor, perUnit));
+  if (p.moment.valid())
+    k.store(p.moment, rows, times(times(times(totals.moment * row.v, rate), mended), perUnit));
 
   const Tile targetRate = rated ? p.targetRate[rows] : Tile();
   Tile target = times(targetGradient(row, totals), targetRate);
   if (p.uniform.valid()) {
     const Tile uniform = select(row.number >= 0, times(totals.uniform, rate), 0);
-    k.store(p.uniform, rows, uniform);
+    k.store(p.uniform, rows, times(uniform, perUnit));
     // Only a second product takes the uniform part of all classes but the target, as it takes E.
     if (spec.gradients->completion == Completion::again)
       addTo(target, -times(times(totals.uniform, row.classWeight), targetRate));
   }
   if (p.self.valid()) k.store(p.self, rows, totals.self);
 
-  const Tile scale = p.factor.valid() ? number(k, 1) : factor;
+  const Tile scale = unit.valid() ? unit : p.factor.valid() ? number(k, 1) : factor;
   k.store(p.scale, rows, scale);
   k.store(p.oneHot, rows, target);
   if (!p.x.valid()) return;

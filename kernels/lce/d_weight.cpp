@@ -11,16 +11,17 @@ std::string Accumulation::str() const {
 
 Kernel dWeight(const DWeightSpec &spec) {
   using Mode = Accumulation::Mode;
-  const std::string specialisation = std::string("e=") + elementName(spec.exponentials) +
-                                     ",dw=" + elementName(spec.output) + "," + spec.accumulation.str() +
-                                     (spec.uniform ? ",uniform" : "") +
-                                     (spec.classFactor ? ",class factor" : "") + "," + spec.block.str();
+  const std::string specialisation =
+      std::string("e=") + elementName(spec.exponentials) + ",dw=" + elementName(spec.output) + "," +
+      spec.accumulation.str() + (spec.uniform ? ",uniform" : "") + (spec.classFactor ? ",class factor" : "") +
+      (spec.gain ? ",gain" : "") + "," + spec.block.str();
   return defineKernel("lce_dw", specialisation, [spec](KernelBuilder &k) {
     const Mode mode = spec.accumulation.mode;
     const View e = k.input("e", spec.exponentials, 2), xs = k.input("xs", spec.exponentials, 2);
     const View u = k.input("u", ElementType::f32, 2), slot = k.input("slot", ElementType::i32, 1);
     const View summary = k.input("summary", ElementType::i32, 1);
     const Index begin = k.index("first");
+    const View gain = spec.gain ? k.input("gain", ElementType::f32, 1) : View();
     const View rowSum = spec.uniform ? k.input("row_sum", ElementType::f32, 2) : View();
     const View classFactor = spec.classFactor ? k.input("class_factor", ElementType::f32, 1) : View();
     const View partial = mode == Mode::finish ? k.input("partial", ElementType::f32, 2) : View();
@@ -31,7 +32,8 @@ Kernel dWeight(const DWeightSpec &spec) {
     const auto part = [&, classes = classes, hidden = hidden] {
       const Tile product =
           dot(e.narrowed(0, rows).columns(classes).transpose(), xs.narrowed(0, rows).columns(hidden));
-      const Tile gradient = product + u.gather(slot[classes], hidden);
+      const Tile scaled = gain.valid() ? first(k, gain) * product : product;
+      const Tile gradient = scaled + u.gather(slot[classes], hidden);
       if (!spec.uniform) return gradient;
       const Tile sum = onlyRow(k, rowSum, hidden);
       return gradient - (spec.classFactor ? classFactor[classes] * sum : sum);

@@ -14,8 +14,7 @@ constexpr int64_t kOneHotColumns = 512;
 constexpr Block kInPlaceBlock{32, 256};
 constexpr int kInPlaceWarps = 4;
 
-/// E is fp32 for f16 inputs. A tensor core, where there is one, rounds it no more than f16 rounds the
-/// gradients.
+/// Where E is fp32 for f16 inputs, a tensor core rounds it no more than f16 rounds the gradients.
 bool usesTf32(const Problem &problem, TargetKind target) {
   return problem.tf32 || (problem.element == ElementType::f16 && target == TargetKind::nvptx);
 }
@@ -48,6 +47,7 @@ public:
     if (p_.dWeight) {
       weightProduct(kernels);
       want(kernels.oneHotSum, oneHotSum(p_.element, kOneHotColumns));
+      if (p_.normalisesRows()) want(kernels.scaleRows, scaleRows(p_.element));
     }
     if (p_.dBias) biasProduct(kernels);
     if (config_.slices(p_) > 1) want(kernels.sliceLabels, sliceLabels());
@@ -104,10 +104,10 @@ private:
     const auto exponentials = storesE ? std::optional(p_.exponentials()) : std::nullopt;
     want(kernels.forward,
          forward({p_.element, exponentials, config_.forward.block, p_.terms, p_.rowSums(), p_.outputs.best,
-                  p_.quietZeros && storesE}),
+                  p_.dropsQuiet() && storesE}),
          optionsFor(ProductKind::forward));
     const CompleteSpec complete{p_.element, p_.exponentials(), config_.forward.block, p_.terms,
-                                p_.quietZeros};
+                                p_.dropsQuiet()};
     if (p_.completion() == Completion::again)
       want(kernels.complete, completeAgain(complete), optionsFor(ProductKind::forward));
   }
@@ -134,7 +134,7 @@ private:
     wantParts(kernels.dWeight, output, p_.accumulate && !p_.terms.margin, optionsFor(ProductKind::dWeight),
               [&](const Accumulation &accumulation, ElementType type) {
                 return dWeight({p_.exponentials(), type, accumulation, config_.dWeight.block,
-                                p_.isUniformRankOne(), hasUniformFactor()});
+                                p_.isUniformRankOne(), hasUniformFactor(), p_.normalisesRows()});
               });
   }
 

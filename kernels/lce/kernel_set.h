@@ -13,7 +13,7 @@ struct PartKernels {
 /// The loaded kernels of one problem and configuration; those it has no use for stay null.
 struct KernelSet {
   KernelHandle compactRows, gatherRows, pendingRows, forward, checkAnchor, combine, reduceLoss;
-  KernelHandle rankLabels, oneHotSum, sliceLabels;
+  KernelHandle rankLabels, oneHotSum, sliceLabels, scaleRows;
   PartKernels dHidden, dWeight, dBias; ///< dHidden's parts are slices of the classes
 
   // Of some options only.

@@ -76,7 +76,9 @@ Kernel checkAnchor();
 enum class Completion { none, inPlace, again };
 
 /// Losses, and the factors of the gradients: r_i = g_i v_i, t_i = g_i (p_iy - 1), xs = r x; other terms as
-/// RowTotals says. With a completion, r goes to `factor` and scale becomes 1.
+/// RowTotals says. With a completion, r goes to `factor` and scale becomes 1; for E in f16 scale becomes the
+/// unit in which factor, moment and uniform tell what E will be, so that no number of the row leaves its
+/// range.
 ///
 /// (sums C×T, target C, anchor C, row C, label C[, tops C×T, best C×T], each of `sums` C×T[, row_norm C],
 ///  row terms, out row_loss N, out lse N[, out entropy N][, out argmax N, out correct N][, out top N, out
@@ -117,6 +119,11 @@ Kernel completeInPlace(const CompleteSpec &spec);
 /// (xc C×H, w V×H, label C, anchor C, factor C, [moment C,] [uniform C, [class_weight V,]] [row_norm C,]
 ///  logit terms, out e C×V)
 Kernel completeAgain(const CompleteSpec &spec);
+
+/// Rows of X, each times its scale, so that the largest of the scales is 1: xs_i = xc_i scale_i / gain.
+///
+/// (scale C, xc C×H, out xs C×H, out gain 1)
+Kernel scaleRows(ElementType element);
 
 /// Labels as a slice of the classes numbers them: beyond any class where a row's label lies elsewhere.
 ///
@@ -167,14 +174,15 @@ struct Accumulation {
   std::string str() const;
 };
 
-/// A chunk's part of dW = Eᵀ·xs + the rows of u [- f_j Σ_i uniform_i x_i, f_j = 1 or class_factor].
+/// A chunk's part of dW = [gain] Eᵀ·xs + the rows of u [- f_j Σ_i uniform_i x_i, f_j = 1 or class_factor].
 ///
-/// (e C×V, xs C×H, u C×H, slot V, summary, first[, row_sum 1×H[, class_factor V]][, partial V×H], out dw V×H)
+/// (e C×V, xs C×H, u C×H, slot V, summary, first[, gain 1][, row_sum 1×H[, class_factor V]][, partial V×H],
+///  out dw V×H)
 struct DWeightSpec {
   ElementType exponentials, output;
   Accumulation accumulation;
   Block block;
-  bool uniform = false, classFactor = false;
+  bool uniform = false, classFactor = false, gain = false;
 };
 Kernel dWeight(const DWeightSpec &spec);
 

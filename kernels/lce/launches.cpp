@@ -182,7 +182,9 @@ Status Launches::combine() {
     if (p_.scalesRows()) append(arguments, {c_.xs});
     append(arguments, {c_.factor, c_.moment, c_.uniform, c_.self});
   }
-  return launch(kernels_.combine, arguments);
+  TW_RETURN_IF_ERROR(launch(kernels_.combine, arguments));
+  if (!kernels_.scaleRows) return Status();
+  return launch(kernels_.scaleRows, {c_.scale, c_.xc, c_.xs, c_.gain});
 }
 
 Status Launches::complete() {
@@ -243,6 +245,7 @@ Status Launches::weightProduct(int64_t chunk, int64_t first, int64_t count) {
     return matrix.data ? matrix.columns(first, count) : matrix;
   };
   KernelArguments arguments = {c_.e, part(c_.xs), c_.u.columns(0, count), s_.slot, w_.summary, first_};
+  append(arguments, {c_.gain});
   if (p_.isUniformRankOne()) append(arguments, {part(c_.rowSum), classFactor()});
   return launchPart(kernels_.dWeight, chunk, config_.chunks(p_), arguments, part(s_.partial),
                     part(s_.dWeight));

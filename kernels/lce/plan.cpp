@@ -152,9 +152,10 @@ ProductShape shapeOf(const Problem &problem, ProductKind kind, int64_t chunk) {
 }
 
 bool allowsLargeTiles(const Problem &problem, ProductKind kind) {
-  const bool isPlain = !problem.isUniformRankOne() && !problem.terms.margin;
-  return kind == ProductKind::forward ||
-         (isPlain && !(kind == ProductKind::dWeight ? problem.accumulate : problem.recompute));
+  if (kind == ProductKind::forward) return true;
+  if (problem.isUniformRankOne() || problem.terms.margin) return false;
+  if (kind == ProductKind::dWeight) return !problem.accumulate;
+  return !problem.recompute && problem.element != ElementType::f16; // of W's rows, which it widens
 }
 
 int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles) {
@@ -285,7 +286,7 @@ Problem asVariant(Problem problem, Variant variant) {
 
 Completion Problem::completion() const {
   if (!wantsGradients()) return Completion::none;
-  if (recompute) return Completion::again;
+  if (recompute || exponentials() == ElementType::f16) return Completion::again;
   // Where logits of no weight have a share in the gradient, E no longer tells what they were.
   if (terms.labelSmoothing && terms.softcap) return Completion::again;
   return terms.gradEntropy ? Completion::inPlace : Completion::none;
@@ -458,8 +459,9 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
     w.e = carver.matrix(problem.exponentials(), c, classes, paddedStride(classes, problem.exponentials()));
     w.scale = carver.vector(f32, c);
     w.oneHot = carver.vector(f32, c);
-    w.xs = problem.scalesRows() && !problem.scalesInPlace() ? carver.matrix(problem.exponentials(), c, h, h)
-                                                            : w.xc;
+    const bool apart = problem.normalisesRows() || (problem.scalesRows() && !problem.scalesInPlace());
+    w.xs = apart ? carver.matrix(problem.exponentials(), c, h, h) : w.xc;
+    if (problem.normalisesRows()) w.gain = carver.vector(f32, 1);
   }
   if (config.slices(problem) > 1) {
     w.sliceLabel = carver.vector(i32, c);

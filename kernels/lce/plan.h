@@ -32,12 +32,15 @@ struct Problem {
   bool tf32 = false;       ///< products of f32 round their operands
   bool quietZeros = false; ///< E below 2^-30 is stored as 0
   bool recompute = false; ///< gradients of x·w are made once the losses are known, from logits computed again
+  bool tensorCores = false; ///< products of 16 bits take less than half the time of others
 
   bool wantsGradients() const { return dHidden || dWeight || dBias; }
   /// What E has to become before the products of the gradients.
   Completion completion() const;
   /// Rows of X are multiplied for dW; else they go there as they are.
   bool scalesRows() const { return completion() == Completion::none || element != exponentials(); }
+  /// And what dW makes of them is multiplied once more, for neither rows nor E have f32's range.
+  bool normalisesRows() const { return exponentials() == ElementType::f16; }
   /// And nothing asks afterwards for what they were.
   bool scalesInPlace() const {
     return scalesRows() && element == exponentials() && !terms.labelSmoothing && !terms.margin;
@@ -55,10 +58,14 @@ struct Problem {
     if (kind == ProductKind::forward) return {element, element};
     return {exponentials(), kind == ProductKind::dHidden ? element : exponentials()};
   }
-  /// bf16 has fp32's range, which target anchors need; f16 has not.
+  /// bf16 has fp32's range, which target anchors need. f16 has not: it can hold gradients of logits, in units
+  /// of their row, once that row's sum is known (unless they are divided by norms, which may be anything).
   ElementType exponentials() const {
-    return element == ElementType::bf16 ? ElementType::bf16 : ElementType::f32;
+    if (element != ElementType::f16) return element;
+    return (recompute || tensorCores) && !terms.margin ? ElementType::f16 : ElementType::f32;
   }
+  /// Whether what is quiet is stored as 0: where E is rounded anyway.
+  bool dropsQuiet() const { return quietZeros && exponentials() != ElementType::f32; }
   const char *typeName() const { return tf32 ? "tf32" : elementName(element); }
   std::string str() const;
 };
@@ -177,6 +184,7 @@ struct Workspace {
   PerRowSum<TensorRef> rowSums;   ///< C×T
   TensorRef e;                    ///< C×V, or the classes of one slice
   TensorRef scale, oneHot;        ///< C
+  TensorRef gain;                 ///< 1
   TensorRef order, run;           ///< C
   TensorRef slot;                 ///< V
   TensorRef partial;              ///< V×H: dW so far, where the result cannot hold it

@@ -32,7 +32,8 @@ bool isAligned(const TensorRef &matrix) {
 
 } // namespace
 
-StatusOr<Problem> validate(const LinearCrossEntropyTensors &t, const LinearCrossEntropyOptions &options) {
+StatusOr<Problem> validate(const LinearCrossEntropyTensors &t, const LinearCrossEntropyOptions &options,
+                           const DeviceInfo &device) {
   TW_RETURN_IF_ERROR(checkOptions(options, t.classWeight.data != nullptr));
   if (options.lmcl) TW_RETURN_IF_ERROR(checkMargin(*options.lmcl, options, t.bias.data != nullptr));
   TW_RETURN_IF_ERROR(checkLinearInputs(t.hidden, t.weight));
@@ -47,7 +48,8 @@ StatusOr<Problem> validate(const LinearCrossEntropyTensors &t, const LinearCross
   TW_RETURN_IF_ERROR(checkGradients(t, p));
   TW_RETURN_IF_ERROR(checkTf32(options.tf32, p.element));
   p.tf32 = options.tf32;
-  p.quietZeros = options.quietZeros && p.exponentials() == ElementType::bf16;
+  p.quietZeros = options.quietZeros;
+  p.tensorCores = device.sharedBytes > 0;
   p.label = t.label.element;
   p.reduction = options.reduction;
   p.wantsLse = t.lse.data != nullptr;

@@ -102,7 +102,7 @@ protected:
   LceCheckTest() {
     call_.tensors.lse = call_.lse;
     run();
-    lce::Problem problem = *lce::validate(call_.tensors, call_.options);
+    lce::Problem problem = *lce::validate(call_.tensors, call_.options, runtime_->device().info());
     check_.emplace(*lce::Check::make(*runtime_, nullptr, problem, call_.tensors, call_.options));
     const Status accepted = check_->check();
     EXPECT_TRUE(accepted.ok()) << accepted.message();

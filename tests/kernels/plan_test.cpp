@@ -116,7 +116,7 @@ DeviceInfo h200() {
 
 Problem hopperProblem(int64_t rows, int64_t hidden, int64_t classes) {
   Problem p = problem(rows, hidden, classes, ElementType::bf16);
-  p.aligned = true;
+  p.aligned = p.tensorCores = true;
   return p;
 }
 
@@ -205,12 +205,21 @@ TEST(PlanForHopper, OtherProblemsTakePortableCode) {
       EXPECT_EQ(config[kind].block.str(), "128x128");
     }
   }
-  // f16 has not the range for E, which is kept in fp32.
+}
+
+TEST(PlanForHopper, GradientsInF16AreMadeOfF16) {
   Problem f16 = hopperProblem(4096, 4096, 128256);
   f16.element = ElementType::f16;
+  EXPECT_EQ(f16.exponentials(), ElementType::f16);
+  EXPECT_EQ(f16.completion(), Completion::again) << "what a row's gradient is has to be known first";
   const Config config = *plan(f16, Variant::automatic, 0, h200());
-  EXPECT_TRUE(hasRoles(config.forward));
-  EXPECT_FALSE(hasRoles(config.dHidden) || hasRoles(config.dWeight));
+  for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
+    EXPECT_TRUE(hasRoles(config[kind]));
+  // Norms may be anything, and with them what E is divided by.
+  f16.terms.margin = true;
+  EXPECT_EQ(f16.exponentials(), ElementType::f32);
+  const Config normalised = *plan(f16, Variant::automatic, 0, h200());
+  EXPECT_FALSE(hasRoles(normalised.dHidden) || hasRoles(normalised.dWeight));
 }
 
 TEST(Workspace, TensorsDoNotOverlap) {

@@ -1,0 +1,20 @@
+#include "kernels/lce/kernels.h"
+#include "kernels/loss/dsl_helpers.h"
+
+namespace tilewright::lce {
+
+Kernel scaleRows(ElementType element) {
+  return defineKernel("lce_scale_rows", elementName(element), [element](KernelBuilder &k) {
+    const View scale = k.input("scale", ElementType::f32, 1), x = k.input("xc", element, 2);
+    const View scaled = k.output("xs", element, 2), gain = k.output("gain", ElementType::f32, 1);
+
+    const Range rows = k.blockRows(x.dim(0), kRowsPerProgram), hidden = k.whole(x.dim(1));
+    const Tile largest = max(scale[k.whole(scale.dim(0))], Axis::columns);
+    const Tile share = select(largest > 0, scale[rows] / largest, 0);
+    k.store(scaled, rows, hidden, share * x.at(rows, hidden));
+    k.ifThen(k.toCondition(k.toTile(rows.begin, ElementType::i32) == 0),
+             [&] { k.store(gain, k.range(Axis::rows, k.constant(0), 1), largest); });
+  });
+}
+
+} // namespace tilewright::lce
