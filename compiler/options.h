@@ -41,8 +41,9 @@ StatusOr<Schedule::WarpRoles> parseWarpRoles(const std::string &name);
 struct CompileOptions {
   Schedule schedule;
   bool tf32 = false; ///< products round fp32 operands to TF32: 10 bits after the leading one, to nearest
-  /// The caller promises: matrices begin, and their rows lie apart, at multiples of 16 bytes; and where rows
-  /// are picked by number they are as long as such a multiple. On sm_90a matrices may then be copied by TMA.
+  /// The caller promises: matrices begin, and their rows lie apart, at multiples of 16 bytes; and where
+  /// rows are read beside a product's operands, or picked by number, they are as long as such a multiple. On
+  /// sm_90a matrices may then be copied by TMA.
   bool alignedMatrices = false;
   int optLevel = 2; ///< LLVM's code generation level, 0 to 3
 

@@ -46,32 +46,63 @@ llvm::SmallPtrSet<void *, 4> writtenRootsOf(func::FuncOp kernel) {
   return roots;
 }
 
-bool isReplaced(Operation *load) {
-  SmallVector<Operation *> stores;
-  load->getParentOfType<func::FuncOp>().walk([&](Operation *op) {
-    if (isStore(op) && rootOf(viewOf(op)) == rootOf(viewOf(load))) stores.push_back(op);
+llvm::SmallPtrSet<void *, 4> readMatricesOf(func::FuncOp kernel) {
+  llvm::SmallPtrSet<void *, 4> roots;
+  kernel.walk([&](Operation *op) {
+    Value root = isLoad(op) ? rootOf(viewOf(op)) : Value();
+    if (root && cast<tile::ViewType>(root.getType()).getRank() == 2) roots.insert(root.getAsOpaquePointer());
   });
-  if (stores.size() != 1) return false;
-  Operation *store = stores.front();
-  if (!isa<tile::LoadOp>(load) || !isa<tile::StoreOp>(store) || viewOf(store) != viewOf(load) ||
-      store->getBlock() != load->getBlock() || !load->isBeforeInBlock(store) ||
-      llvm::to_vector(load->getOperands().drop_front(1)) !=
-          llvm::to_vector(store->getOperands().drop_front(2)) ||
-      tile::tileType(load->getResult(0)).getShape() != tile::tileType(store->getOperand(0)).getShape())
-    return false;
-  auto feedsStore = [&](auto &self, Operation *op) -> bool {
-    return llvm::all_of(op->getUsers(), [&](Operation *user) {
-      return user == store || (isElementwise(user) && self(self, user));
-    });
-  };
-  return feedsStore(feedsStore, load);
+  return roots;
+}
+
+/// Whether a store has the place of a load, in whichever matrix.
+static bool isAtPlaceOf(tile::StoreOp store, Operation *load) {
+  return store->getBlock() == load->getBlock() && load->isBeforeInBlock(store) &&
+         llvm::to_vector(load->getOperands().drop_front(1)) ==
+             llvm::to_vector(store->getOperands().drop_front(2)) &&
+         tile::tileType(load->getResult(0)).getShape() == tile::tileType(store->getOperand(0)).getShape();
+}
+
+/// Stores that a value flows to, element by element; false if it flows elsewhere.
+static bool findStores(Operation *op, llvm::SmallSetVector<Operation *, 2> &stores) {
+  return llvm::all_of(op->getUsers(), [&](Operation *user) {
+    if (isa<tile::StoreOp>(user)) return stores.insert(user), true;
+    return isElementwise(user) && findStores(user, stores);
+  });
+}
+
+/// Whether sinks will be made together, each element of all before the next of any: nothing lies between
+/// them, and they wait for no reduction.
+static bool areSideBySide(ArrayRef<Operation *> stores) {
+  if (stores.size() == 1) return true;
+  size_t left = stores.size();
+  for (Operation &op : *stores.front()->getBlock()) {
+    if (isa<tile::ReduceOp>(op)) return false;
+    if (llvm::is_contained(stores, &op))
+      --left;
+    else if (left > 0 && left < stores.size() && !isElementwise(&op))
+      return false;
+  }
+  return true;
+}
+
+bool isReplaced(Operation *load) {
+  llvm::SmallSetVector<Operation *, 2> stores;
+  if (!isa<tile::LoadOp>(load) || !findStores(load, stores)) return false;
+  SmallVector<Operation *> own;
+  load->getParentOfType<func::FuncOp>().walk([&](Operation *op) {
+    if (isStore(op) && rootOf(viewOf(op)) == rootOf(viewOf(load))) own.push_back(op);
+  });
+  if (own.size() != 1 || !stores.contains(own.front()) || viewOf(own.front()) != viewOf(load)) return false;
+  return llvm::all_of(stores, [&](Operation *op) { return isAtPlaceOf(cast<tile::StoreOp>(op), load); }) &&
+         areSideBySide(stores.getArrayRef());
 }
 
 FunctionLowering::~FunctionLowering() = default;
 
 FunctionLowering::FunctionLowering(func::FuncOp kernel, const LoweringOptions &options, Emitter &emitter)
     : kernel(kernel), options_(options), layouts_(kernel, options), e(emitter),
-      writtenRoots(writtenRootsOf(kernel)) {
+      writtenRoots(writtenRootsOf(kernel)), readMatrices(readMatricesOf(kernel)) {
   kernel.walk([&](Operation *op) { hasProducts |= isa<tile::ContractOp, tile::DotOp>(op); });
   placeOnChip();
   findCopies();

@@ -58,6 +58,8 @@ Value rootOf(Value view);
 bool isWritten(mlir::BlockArgument parameter);
 /// Memory that a kernel writes, by the views that `rootOf` gives.
 llvm::SmallPtrSet<void *, 4> writtenRootsOf(mlir::func::FuncOp kernel);
+/// The matrices that loads read; of views the kernel's parameters.
+llvm::SmallPtrSet<void *, 4> readMatricesOf(mlir::func::FuncOp kernel);
 /// Whether a load reads a block that goes into nothing but what a store of the same block replaces it with:
 /// it may then be read as late as the store needs it.
 bool isReplaced(mlir::Operation *load);
@@ -110,6 +112,8 @@ public:
   const Layouts &layouts() const { return layouts_; }
   const LoweringOptions &options() const { return options_; }
   const MemoryView &view(Value value) const { return views.find(value)->second; }
+  /// Whether loads read this matrix.
+  bool isRead(const MemoryView &view) const { return readMatrices.contains(view.root.getAsOpaquePointer()); }
   Num scalar(Value index); ///< as i64
   /// This thread's position along an axis.
   Num position(const layout::AxisMap &map, int64_t reg);
@@ -195,7 +199,7 @@ private:
   SmallVector<mlir::Operation *> pending;  ///< sinks that wait to be emitted
   SmallVector<mlir::Operation *> accesses; ///< of written memory, since the last barrier
   SmallVector<class DeferredSums *> loops; ///< that are being lowered
-  llvm::SmallPtrSet<void *, 4> writtenRoots;
+  llvm::SmallPtrSet<void *, 4> writtenRoots, readMatrices;
   llvm::SmallPtrSet<mlir::Operation *, 4> copies; ///< loads, and the stores on chip of what they load
   llvm::SmallPtrSet<void *, 4> copied;            ///< places on chip that they store to
   bool hasProducts = false;

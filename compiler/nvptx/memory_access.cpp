@@ -111,9 +111,8 @@ void MemoryAccess::findGranule() {
 void MemoryAccess::findVectors() {
   int64_t bytes = bytesOf(element);
   if (granule == 1) return;
-  // Rows that are picked by number are then whole vectors, see CompileOptions; LLVM sees that a block begins
-  // at one.
-  if (rowTile && lowering.options().hopper) {
+  // Rows are then whole vectors, see CompileOptions; LLVM sees that a block begins at one.
+  if (lowering.options().hopper && (rowTile || lowering.isRead(view))) {
     vectorsFit = ((*firstColumn * bytes) & (granule * bytes - 1)) == 0;
     return;
   }

@@ -28,6 +28,7 @@ static bool isRow(Value tile) {
 
 constexpr int64_t kManyRegisters = 64; ///< of accumulators, which leave few for the rest
 constexpr int64_t kFewSums = 3;        ///< that leave registers to round numbers in pairs
+constexpr size_t kFewLoads = 1;        ///< of blocks, for which there are registers beside accumulators
 constexpr int64_t kPieceColumns = 16;  ///< registers of a row that are then worked on at once
 
 void FunctionLowering::flush() {
@@ -128,8 +129,8 @@ void FunctionLowering::emitGroup(SmallVector<Operation *> group) {
 
 /// Rows one by one, or in the pieces that a target wants. Where accumulators fill the registers, warps with
 /// roles take pieces of a row, and each piece (or, where there are most accumulators and a store, each of its
-/// rows) is a basic block of its own. Blocks that it loads are asked for while the piece before is worked on,
-/// unless there is so much of them, or of accumulators, that registers would run out.
+/// rows, or a quarter of one) is a basic block of its own. Blocks that it loads are asked for while the piece
+/// before is worked on, unless there is so much of them, or of accumulators, that registers would run out.
 void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout,
                                   ArrayRef<std::unique_ptr<StoreTarget>> targets,
                                   MutableArrayRef<RegisterSums> sums) {
@@ -151,21 +152,27 @@ void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout
     rowLoads = unknownLoads(group, isRow);
   }
   const bool isAhead = loads.size() == 1 && rowLoads.empty() && !isTight;
-  const int64_t step = isTight && !targets.empty() ? 1 : piece.rows;
+  const bool isCrowded = loads.size() > kFewLoads && !targets.empty();
+  const int64_t step = isCrowded || (isTight && !targets.empty()) ? 1 : piece.rows;
+  const int64_t width = isCrowded && isTight && piece.columns % 8 == 0 ? piece.columns / 4 : piece.columns;
   auto load = [&](int64_t row, int64_t column) {
     for (Operation *op : loads)
-      if (row < rows) loadPiece(op, row, column, {step, piece.columns});
+      if (row < rows) loadPiece(op, row, column, {step, width});
   };
   auto emit = [&](int64_t row, int64_t column) {
     if (!isAhead) load(row, column);
+    // Else ptxas moves each load to its use, which waits for it.
+    if (isCrowded) e.warpBarrier();
     for (Operation *op : rowLoads)
-      loadPiece(op, 0, column, {1, piece.columns});
+      loadPiece(op, 0, column, {1, width});
+    const int64_t firstRow = row / piece.rows * piece.rows,
+                  firstColumn = column / piece.columns * piece.columns;
     for (auto &target : targets)
-      if (row % piece.rows == 0) target->open(row, column);
-    emitPiece(group, row, column, {step, piece.columns}, targets, sums);
-    const int64_t first = row / piece.rows * piece.rows;
+      if (row == firstRow && column == firstColumn) target->open(row, column);
+    emitPiece(group, row, column, {step, width}, targets, sums);
     for (auto &target : targets)
-      if (row + step == first + piece.rows) target->close(first, column);
+      if (row + step == firstRow + piece.rows && column + width == firstColumn + piece.columns)
+        target->close(firstRow, firstColumn);
   };
   if (isAhead) load(0, 0);
   for (int64_t row = 0; row < rows; row += piece.rows)
@@ -173,10 +180,11 @@ void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout
       const bool isLast = column + piece.columns == columns;
       if (isAhead) load(isLast ? row + piece.rows : row, isLast ? 0 : column + piece.columns);
       for (int64_t r = row; r < row + piece.rows; r += step)
-        if (isFull && (isSplit || targets.empty()))
-          inBlockOfItsOwn(sums, r, step, [&] { emit(r, column); });
-        else
-          emit(r, column);
+        for (int64_t c = column; c < column + piece.columns; c += width)
+          if (isFull && (isSplit || targets.empty()))
+            inBlockOfItsOwn(sums, r, step, [&] { emit(r, c); });
+          else
+            emit(r, c);
     }
 }
 

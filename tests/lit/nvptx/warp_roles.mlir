@@ -202,6 +202,44 @@ func.func @replace(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x
   return
 }
 
+// Two blocks that are replaced by what is made of both: a piece of each is read before anything is made of it,
+// which ptxas would change without the warp's barrier.
+// ALL-LABEL: func.func @replace_two(
+// ALL: wgmma.mma_async
+// ALL-NOT: st.{{global|shared}}
+// ALL-COUNT-16: ld.global.u32
+// ALL-NOT: st.{{global|shared}}
+// ALL: bar.warp.sync
+// ALL: cvt.rn.bf16x2.f32
+// ALL: st.global.u32
+// ALL: cp.async.bulk.tensor.2d.global
+// ALL: setmaxnreg.dec
+func.func @replace_two(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                       %low: !tile.view<?x?xbf16> {tile.name = "low", tile.written},
+                       %c: !tile.view<?x?xbf16> {tile.name = "c", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 0, 128>]} {
+  %c128 = arith.constant 128 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %i = arith.muli %p, %c128 : index
+  %j = arith.muli %q, %c128 : index
+  %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 1
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>
+  %t = tile.load %c[%i, %j] : !tile.view<?x?xbf16> -> tensor<128x128xbf16>
+  %l = tile.load %low[%i, %j] : !tile.view<?x?xbf16> -> tensor<128x128xbf16>
+  %t32 = arith.extf %t : tensor<128x128xbf16> to tensor<128x128xf32>
+  %l32 = arith.extf %l : tensor<128x128xbf16> to tensor<128x128xf32>
+  %y = arith.addf %x, %t32 : tensor<128x128xf32>
+  %z = arith.addf %y, %l32 : tensor<128x128xf32>
+  %high = arith.truncf %z : tensor<128x128xf32> to tensor<128x128xbf16>
+  %high32 = arith.extf %high : tensor<128x128xbf16> to tensor<128x128xf32>
+  %rest = arith.subf %z, %high32 : tensor<128x128xf32>
+  %rest16 = arith.truncf %rest : tensor<128x128xf32> to tensor<128x128xbf16>
+  tile.store %high, %c[%i, %j] : tensor<128x128xbf16>, !tile.view<?x?xbf16>
+  tile.store %rest16, %low[%i, %j] : tensor<128x128xbf16>, !tile.view<?x?xbf16>
+  return
+}
+
 // A condition that holds for all programs or for none empties the loop over them; the rest of it is asked for each.
 // ALL-LABEL: func.func @emptied(
 // ALL: setmaxnreg.inc
