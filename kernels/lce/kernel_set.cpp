@@ -131,11 +131,13 @@ private:
   void weightProduct(KernelSet &kernels) {
     // What is still to be normalised is in fp32, and adds to nothing.
     const ElementType output = p_.terms.margin ? ElementType::f32 : *p_.dWeight;
-    wantParts(kernels.dWeight, output, p_.accumulate && !p_.terms.margin, optionsFor(ProductKind::dWeight),
-              [&](const Accumulation &accumulation, ElementType type) {
-                return dWeight({p_.exponentials(), type, accumulation, config_.dWeight.block,
-                                p_.isUniformRankOne(), hasUniformFactor(), p_.normalisesRows()});
-              });
+    wantParts(
+        kernels.dWeight, output, p_.accumulate && !p_.terms.margin, optionsFor(ProductKind::dWeight),
+        [&](const Accumulation &accumulation, ElementType type) {
+          return dWeight({p_.exponentials(), type, accumulation, config_.dWeight.block, p_.isUniformRankOne(),
+                          hasUniformFactor(), p_.normalisesRows()});
+        },
+        config_.halves);
   }
 
   void biasProduct(KernelSet &kernels) {
@@ -149,15 +151,19 @@ private:
 
   template <typename Make>
   void wantParts(PartKernels &parts, ElementType output, bool accumulate, const CompileOptions &options,
-                 const Make &make) {
+                 const Make &make, bool inHalves = false) {
     using Mode = Accumulation::Mode;
     const ElementType f32 = ElementType::f32;
     if (config_.chunks(p_) == 1)
       return want(parts.first, make(Accumulation{Mode::store, accumulate}, output), options);
+    if (inHalves) {
+      want(parts.first, make(Accumulation{Mode::store, accumulate, true}, output), options);
+      want(parts.next, make(Accumulation{Mode::add, false, true}, output), options);
+      return want(parts.last, make(Accumulation{Mode::finish, false, true}, output), options);
+    }
     const bool inPlace = output == f32; // else in a buffer of its own
-    want(parts.first, make(Accumulation{inPlace && accumulate ? Mode::add : Mode::store, false}, f32),
-         options);
-    want(parts.next, make(Accumulation{Mode::add, false}, f32), options);
+    want(parts.first, make(Accumulation{inPlace && accumulate ? Mode::add : Mode::store}, f32), options);
+    want(parts.next, make(Accumulation{Mode::add}, f32), options);
     if (!inPlace) want(parts.last, make(Accumulation{Mode::finish, accumulate}, output), options);
   }
 

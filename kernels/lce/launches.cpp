@@ -289,13 +289,11 @@ Status Launches::sumUp(const KernelHandle &kernel, const TensorRef &matrix, cons
 
 Status Launches::launchPart(const PartKernels &kernels, int64_t part, int64_t parts,
                             KernelArguments arguments, const TensorRef &partial, const TensorRef &result) {
-  const bool last = part > 0 && part + 1 == parts;
-  if (last && kernels.last) {
-    append(arguments, {partial, result});
-    return launch(kernels.last, arguments);
-  }
-  arguments.push_back(partial.data ? partial : result);
-  return launch(part == 0 ? kernels.first : kernels.next, arguments);
+  const bool last = part > 0 && part + 1 == parts && kernels.last;
+  const bool isHalf = partial.data && partial.element != ElementType::f32;
+  if (partial.data) arguments.push_back(partial);
+  if (last || isHalf || !partial.data) arguments.push_back(result);
+  return launch(last ? kernels.last : part == 0 ? kernels.first : kernels.next, arguments);
 }
 
 const TensorRef &Launches::classFactor() const {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/loss/carver.h"
-
 namespace tilewright::lce {
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -99,6 +97,19 @@ Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t
   return product;
 }
 
+/// A sum of halves reads two numbers and stores two for each of the product's, which takes longer than a
+/// product of a few thousand rows: another tile's hides some of it, and registers are left to load ahead.
+Product chooseHalvesProduct(const Problem &problem, int64_t chunk, const DeviceInfo &device) {
+  const auto [rows, columns, depth] = shapeOf(problem, ProductKind::dWeight, chunk);
+  Product product;
+  product.roles = Schedule::WarpRoles::pingPong;
+  product.block = {128, 128};
+  product.clusterCtas = 1;
+  product.stages = 5;
+  product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, true, device));
+  return product;
+}
+
 /// Two programs of 128 × 128 share a multiprocessor: one multiplies while the other stores. A matrix with
 /// fewer rows or columns takes the next power of two.
 void chooseGpuBlocks(const Problem &problem, const DeviceInfo &device, Config &config) {
@@ -113,7 +124,9 @@ void chooseGpuBlocks(const Problem &problem, const DeviceInfo &device, Config &c
   };
   for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight}) {
     if (device.warpgroups && allowsRoles(problem, kind)) {
-      config[kind] = chooseWarpgroupProduct(problem, kind, config.chunkRows, device);
+      const bool halves = kind == ProductKind::dWeight && config.halves;
+      config[kind] = halves ? chooseHalvesProduct(problem, config.chunkRows, device)
+                            : chooseWarpgroupProduct(problem, kind, config.chunkRows, device);
       continue;
     }
     const auto [rows, columns, depth] = shapeOf(problem, kind, config.chunkRows);
@@ -135,10 +148,12 @@ void chooseBlocks(const Problem &problem, const DeviceInfo &device, Config &conf
   config.dWeight.block = chooseBlock(problem.classes, problem.hidden, 0, units);
 }
 
-Config configFor(const Problem &problem, Variant variant, int64_t chunkRows, const DeviceInfo &device) {
+Config configFor(const Problem &problem, Variant variant, int64_t chunkRows, const DeviceInfo &device,
+                 bool halves = false) {
   Config config;
   config.variant = variant;
   config.chunkRows = chunkRows;
+  config.halves = halves;
   chooseBlocks(problem, device, config);
   return config;
 }
@@ -183,21 +198,6 @@ int64_t largestChunk(const Problem &problem, Variant variant, int64_t bytes) {
     chunk = nextSmaller(chunk);
   return balanced(problem.rows, chunk);
 }
-
-namespace {
-
-/// Rows of E begin a cache line further than a power of two would have them, lest a column's rows share cache
-/// sets.
-int64_t paddedStride(int64_t columns, ElementType element) {
-  const int64_t line = 64 / elementBytes(element);
-  const int64_t stride = roundUp(columns, line);
-  return stride % (16 * line) == 0 ? stride + line : stride;
-}
-
-/// Rows of 4-byte numbers begin at multiples of 16 bytes.
-int64_t wholeStride(int64_t columns) { return roundUp(columns, 4); }
-
-} // namespace
 
 int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t depth, bool stored,
                      const DeviceInfo &device) {
@@ -261,7 +261,8 @@ int64_t Config::chunks(const Problem &problem) const {
 }
 
 std::string Config::str() const {
-  std::string text = "chunk " + std::to_string(chunkRows) + ", forward " + forward.str();
+  std::string text =
+      "chunk " + std::to_string(chunkRows) + (halves ? ", dw in halves" : "") + ", forward " + forward.str();
   if (variant == Variant::recompute) text = "slice " + std::to_string(sliceClasses) + ", " + text;
   if (variant != Variant::lossOnly) text += ", dx " + dHidden.str() + ", dw " + dWeight.str();
   return text;
@@ -350,6 +351,27 @@ StatusOr<Config> planRecompute(const Problem &asked, int64_t workspaceLimit, con
   }
 }
 
+/// The largest chunks that fit; where none do, `smallest` is what the smallest need.
+std::optional<Config> inChunks(const Problem &problem, Variant variant, int64_t workspaceLimit,
+                               const DeviceInfo &device, bool halves, int64_t &smallest) {
+  const int64_t largest = largestChunk(problem, variant, chunkBytes(device));
+  for (int64_t chunk = largest; chunk >= kRowStep; chunk = nextSmaller(chunk)) {
+    const Config config = configFor(problem, variant, balanced(problem.rows, chunk), device, halves);
+    const int64_t bytes = layOut(problem, config, nullptr).bytes;
+    if (chunk == largest)
+      if (const auto single = inOneChunk(problem, config, bytes, workspaceLimit, device)) return *single;
+    if (workspaceLimit == 0 || bytes <= workspaceLimit) return config;
+    smallest = std::min(smallest, bytes);
+    if (variant == Variant::whole) break;
+  }
+  return std::nullopt;
+}
+
+// Adding a chunk's part to dW takes an H200 as long as some 400 rows of the product where it is fp32, and
+// 1200 where it is halves: those are worth three times fewer chunks. From as many rows on they cost less than
+// a fourth product of all rows.
+constexpr int64_t kHalvesCost = 3, kHalvesRows = 1280;
+
 } // namespace
 
 StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspaceLimit,
@@ -364,129 +386,18 @@ StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspace
     variant = Variant::chunked;
 
   int64_t smallest = std::numeric_limits<int64_t>::max();
-  const int64_t largest = largestChunk(problem, variant, chunkBytes(device));
-  for (int64_t chunk = largest; chunk >= kRowStep; chunk = nextSmaller(chunk)) {
-    const Config config = configFor(problem, variant, balanced(problem.rows, chunk), device);
-    const int64_t bytes = layOut(problem, config, nullptr).bytes;
-    if (chunk == largest)
-      if (const auto single = inOneChunk(problem, config, bytes, workspaceLimit, device)) return *single;
-    if (workspaceLimit == 0 || bytes <= workspaceLimit) return config;
-    smallest = std::min(smallest, bytes);
-    if (variant == Variant::whole) break;
-  }
+  const std::optional<Config> wide = inChunks(problem, variant, workspaceLimit, device, false, smallest);
+  std::optional<Config> halves;
+  if (workspaceLimit > 0 && problem.dWeight == ElementType::bf16 && !problem.terms.margin)
+    halves = inChunks(problem, variant, workspaceLimit, device, true, smallest);
+  if (halves && halves->chunkRows >= (wide ? kHalvesCost * wide->chunkRows : kHalvesRows)) return *halves;
+  if (wide) return *wide;
   if (isFree && problem.wantsGradients()) {
     StatusOr<Config> config = planRecompute(problem, workspaceLimit, device, needed);
-    if (config.ok() || needed < smallest) return config;
+    if (config.ok() || (!halves && needed < smallest)) return config;
   }
+  if (halves) return *halves;
   return tooSmall(workspaceLimit, smallest, problem, variant);
-}
-
-namespace {
-
-/// What options add to the workspace.
-void layOutOptions(const Problem &problem, int64_t c, int64_t tiles, Carver &carver, Workspace &w) {
-  const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
-  const int64_t n = problem.rows, h = problem.hidden, v = problem.classes;
-  const LossTerms &terms = problem.terms;
-  const auto vectors = [&](std::initializer_list<TensorRef *> tensors, int64_t size, ElementType type) {
-    for (TensorRef *tensor : tensors)
-      *tensor = carver.vector(type, size);
-  };
-  if (problem.outputs.entropy) vectors({&w.entropy}, n, f32);
-  if (problem.outputs.best) {
-    vectors({&w.argmax, &w.correct}, n, i32);
-    w.best = carver.matrix(i32, c, tiles, wholeStride(tiles));
-  }
-  if (problem.outputs.monitored) vectors({&w.top, &w.norm}, n, f32);
-  if (terms.classWeight) {
-    vectors({&w.rowWeight}, n, f32);
-    vectors({&w.weightFacts}, 2, f32);
-    vectors({&w.firstBadWeight}, 1, i32);
-  }
-  if (terms.margin) {
-    vectors({&w.rowNorm}, c, f32);
-    vectors({&w.classNorm}, v, f32);
-    if (terms.classWeight) vectors({&w.classFactor}, v, f32);
-  }
-  if (!problem.wantsGradients()) return;
-  if (!terms.logitsAreProducts()) vectors({&w.rate, &w.targetRate}, c, f32);
-  if (problem.completion() != Completion::none) vectors({&w.factor}, c, f32);
-  if (terms.gradEntropy) vectors({&w.moment}, c, f32);
-  if (terms.labelSmoothing) vectors({&w.uniform}, c, f32);
-  if (terms.margin) vectors({&w.self}, c, f32);
-  if (problem.isUniformRankOne()) {
-    w.classSum = carver.matrix(f32, 1, h, h);
-    w.rowSum = carver.matrix(f32, 1, h, h);
-    int64_t parts = std::max(v, c);
-    for (TensorRef &sums : w.partSums) {
-      parts = ceilDiv(parts, kSummedRows);
-      sums = carver.matrix(f32, parts, h, h);
-    }
-  }
-}
-
-} // namespace
-
-Workspace layOut(const Problem &problem, const Config &config, void *base) {
-  const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
-  const int64_t n = problem.rows, h = problem.hidden, v = problem.classes;
-  const int64_t c = std::min(config.chunkRows, n), tiles = ceilDiv(v, config.forward.block.columns);
-  const int64_t sumStride = wholeStride(tiles);
-  Carver carver(base);
-  Workspace w;
-  w.rowNumbers = carver.vector(i32, 2 * n);
-  w.row = TensorRef::vector(w.rowNumbers.data, i32, n);
-  w.compactLabel = TensorRef::vector(static_cast<char *>(w.rowNumbers.data) + 4 * n, i32, n);
-  w.summary = carver.vector(i32, 1);
-  if (problem.reduction != Reduction::none) w.rowLoss = carver.vector(f32, n);
-  if (!problem.wantsLse) w.lse = carver.vector(f32, n);
-  w.xc = carver.matrix(problem.element, c, h, h);
-  w.target = carver.vector(f32, c);
-  w.anchor = carver.vector(f32, c);
-  w.redo = carver.vector(i32, c);
-  w.pending = carver.vector(i32, 2);
-  Carver sums = carver; // u is made once they are used up, in their place
-  w.sums = sums.matrix(f32, c, tiles, sumStride);
-  w.tops = sums.matrix(f32, c, tiles, sumStride);
-  const PerRowSum<bool> rowSums = problem.rowSums();
-  for (int s = 0; s < kRowSums; ++s)
-    if (rowSums[s]) w.rowSums[s] = sums.matrix(f32, c, tiles, sumStride);
-  const int64_t columns = config.weightColumns(problem);
-  if (problem.dWeight) w.u = carver.matrix(f32, c, columns, columns);
-  carver.skipTo(sums.bytes());
-  if (problem.wantsGradients()) {
-    const int64_t classes = config.slices(problem) > 1 ? config.sliceClasses : v;
-    w.e = carver.matrix(problem.exponentials(), c, classes, paddedStride(classes, problem.exponentials()));
-    w.scale = carver.vector(f32, c);
-    w.oneHot = carver.vector(f32, c);
-    const bool apart = problem.normalisesRows() || (problem.scalesRows() && !problem.scalesInPlace());
-    w.xs = apart ? carver.matrix(problem.exponentials(), c, h, h) : w.xc;
-    if (problem.normalisesRows()) w.gain = carver.vector(f32, 1);
-  }
-  if (config.slices(problem) > 1) {
-    w.sliceLabel = carver.vector(i32, c);
-    if (problem.dHidden) w.partialX = carver.matrix(f32, c, h, h);
-  }
-  if (problem.sortsLabels()) {
-    w.order = carver.vector(i32, c);
-    w.run = carver.vector(i32, c);
-    w.slot = carver.vector(i32, v);
-  }
-  if (problem.dBias) {
-    w.labelSums = carver.vector(f32, v);
-    w.biasParts = carver.matrix(f32, ceilDiv(c, kSummedRows), w.e.sizes[1], wholeStride(w.e.sizes[1]));
-  }
-  if (problem.dWeight) {
-    // Normalised gradients are made of whole rows, in fp32.
-    const bool holds = problem.terms.margin ? *problem.dWeight == f32 && !problem.accumulate
-                                            : *problem.dWeight == f32 || config.chunks(problem) == 1;
-    if (!holds) w.partial = carver.matrix(f32, v, h, h);
-  }
-  if (problem.dBias && *problem.dBias != f32 && config.chunks(problem) > 1)
-    w.partialBias = carver.vector(f32, v);
-  layOutOptions(problem, c, tiles, carver, w);
-  w.bytes = carver.bytes();
-  return w;
 }
 
 } // namespace tilewright::lce

@@ -129,6 +129,9 @@ struct Config {
   Variant variant = Variant::chunked;
   int64_t chunkRows = 0;
   int64_t sliceClasses = 0; ///< of the variant recompute
+  /// dW, while chunks still add to it, is bf16 and a bf16 of what that lacks: together 16 bits exact, and
+  /// half the memory of an fp32.
+  bool halves = false;
   Product forward, dHidden, dWeight;
 
   Product &operator[](ProductKind kind) {
@@ -187,7 +190,7 @@ struct Workspace {
   TensorRef gain;                 ///< 1
   TensorRef order, run;           ///< C
   TensorRef slot;                 ///< V
-  TensorRef partial;              ///< V×H: dW so far, where the result cannot hold it
+  TensorRef partial;              ///< V×H: dW so far, or its low half, where the result cannot hold it
   TensorRef partialBias;          ///< V: the same of db
   TensorRef labelSums, biasParts; ///< V, P×V
 

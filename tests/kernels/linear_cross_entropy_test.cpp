@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/loss_run.h"
@@ -231,6 +232,20 @@ TEST_P(OnDevice, TrainedHead) {
   for (ElementType element : {ElementType::bf16, ElementType::f32}) { // which holds bf16's numbers, too
     data->element = element;
     check(device, *data, {});
+  }
+}
+
+// So little memory that an fp32 for each number of dW leaves chunks of a few rows, or none.
+TEST_P(OnDevice, AddsUpInHalves) {
+  for (IgnorePattern pattern : {IgnorePattern::none, IgnorePattern::firstHalf}) {
+    const LossCase data = makeCase(DataKind::peaked, 500, 48, 704, ElementType::bf16, pattern);
+    LossCall call;
+    call.variant = Variant::chunked;
+    call.workspaceLimit = 150 << 10;
+    const LossResult result = runLinearCrossEntropy(runtimeFor(device), data, call);
+    EXPECT_THAT(result.report.configuration, testing::HasSubstr("in halves"));
+    EXPECT_LE(result.report.workspaceBytes, call.workspaceLimit);
+    check(device, data, call);
   }
 }
 

@@ -207,6 +207,24 @@ TEST(PlanForHopper, OtherProblemsTakePortableCode) {
   }
 }
 
+TEST(PlanForHopper, LittleMemoryAddsUpInHalves) {
+  constexpr int64_t gib = int64_t(1) << 30;
+  const Problem p = hopperProblem(16384, 4096, 128256);
+  const auto planned = [&](double gibs) {
+    const Config config = *plan(p, Variant::automatic, static_cast<int64_t>(gibs * gib), h200());
+    EXPECT_LE(layOut(p, config, nullptr).bytes, gibs * gib);
+    return config;
+  };
+  EXPECT_TRUE(planned(1.5).halves) << "an fp32 for each number of dW takes 2 GiB";
+  EXPECT_EQ(planned(1.5).variant, Variant::chunked);
+  EXPECT_TRUE(planned(2.2).halves) << "else there would be fifty chunks";
+  EXPECT_FALSE(planned(3.5).halves);
+  EXPECT_EQ(planned(1.2).variant, Variant::recompute) << "chunks of a few hundred rows cost more";
+  Problem f32 = p;
+  f32.dWeight = ElementType::f32;
+  EXPECT_FALSE(plan(f32, Variant::automatic, gib, h200())->halves) << "the caller's memory holds the sums";
+}
+
 TEST(PlanForHopper, GradientsInF16AreMadeOfF16) {
   Problem f16 = hopperProblem(4096, 4096, 128256);
   f16.element = ElementType::f16;
