@@ -8,10 +8,8 @@
 namespace tilewright {
 namespace {
 
-/// What E and the scaled rows of X are stored as.
-ElementType exponentialsOf(ElementType element) {
-  return element == ElementType::bf16 ? ElementType::bf16 : ElementType::f32;
-}
+// E and the scaled rows of X have the inputs' type. In f16 E is made by lce_complete_again, as on a GPU.
+bool isHalf(ElementType element) { return element == ElementType::f16; }
 
 const lce::Block kBlock{128, 128};
 const UpstreamSpec kMean{Upstream::one, true};
@@ -21,30 +19,34 @@ constexpr PerRowSum<bool> kStored = {true};
 
 Kernel lceGatherRows(ElementType element) { return lce::gatherRows({element}); }
 Kernel lceForward(ElementType element) {
-  return lce::forward(
-      {element, exponentialsOf(element), kBlock, {}, kStored, false, element == ElementType::bf16});
+  if (isHalf(element)) return lce::forward({element, {}, kBlock});
+  return lce::forward({element, element, kBlock, {}, kStored, false, element == ElementType::bf16});
 }
 Kernel lceForwardLoss(ElementType element) { return lce::forward({element, {}, kBlock}); }
 Kernel lcePendingRows(ElementType) { return lce::pendingRows(); }
 Kernel lceCheckAnchor(ElementType) { return lce::checkAnchor(); }
 Kernel lceCombine(ElementType element) {
-  return lce::combine({lce::CombineSpec::Gradients{element, exponentialsOf(element), kMean}, {}, kStored});
+  lce::CombineSpec::Gradients gradients{element, element, kMean};
+  if (!isHalf(element)) return lce::combine({gradients, {}, kStored});
+  gradients.completion = lce::Completion::again;
+  gradients.scalesRows = false;
+  return lce::combine({gradients});
 }
-Kernel lceCompleteAgain(ElementType element) {
-  return lce::completeAgain({element, exponentialsOf(element), kBlock});
-}
+Kernel lceCompleteAgain(ElementType element) { return lce::completeAgain({element, element, kBlock}); }
+Kernel lceScaleRows(ElementType element) { return lce::scaleRows(element); }
 Kernel lceSliceLabels(ElementType) { return lce::sliceLabels(); }
 Kernel lceLogits(ElementType element) { return lce::logits({element, element, kBlock}); }
 Kernel lceRankLabels(ElementType) { return lce::rankLabels(); }
 Kernel lceOneHotSum(ElementType element) { return lce::oneHotSum(element, 512); }
-Kernel lceDx(ElementType element) {
-  return lce::dHidden({element, exponentialsOf(element), element, kBlock});
+Kernel lceDx(ElementType element) { return lce::dHidden({element, element, element, kBlock}); }
+Kernel lceDwOf(ElementType element, ElementType output, lce::Accumulation::Mode mode) {
+  lce::DWeightSpec spec{element, output, {mode}, kBlock};
+  spec.gain = isHalf(element);
+  return lce::dWeight(spec);
 }
-Kernel lceDw(ElementType element) {
-  return lce::dWeight({exponentialsOf(element), element, {lce::Accumulation::Mode::store}, kBlock});
-}
+Kernel lceDw(ElementType element) { return lceDwOf(element, element, lce::Accumulation::Mode::store); }
 Kernel lceDwAdd(ElementType element) {
-  return lce::dWeight({exponentialsOf(element), ElementType::f32, {lce::Accumulation::Mode::add}, kBlock});
+  return lceDwOf(element, ElementType::f32, lce::Accumulation::Mode::add);
 }
 Kernel lossCompactRows(ElementType) { return compactRows({ElementType::i64, {}}); }
 Kernel lossReduce(ElementType) { return reduceLoss(true); }
@@ -75,6 +77,8 @@ const std::vector<CatalogEntry> &kernelCatalog() {
        [](TargetKind) { return lce::combineOptions(); }},
       {"lce_complete_again", "linear cross entropy: the gradient of the logits, computed a second time",
        lceCompleteAgain},
+      {"lce_scale_rows", "linear cross entropy: rows of X in units of the largest gradient, for f16",
+       lceScaleRows},
       {"lce_slice_labels", "linear cross entropy: labels as a slice of the classes numbers them",
        lceSliceLabels},
       {"lce_logits", "the logits alone", lceLogits},
