@@ -85,6 +85,26 @@ TEST_F(HopperCall, RecomputesByTma) {
     EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
 }
 
+TEST_F(HopperCall, AddsUpInHalvesByTma) {
+  LossCall call;
+  call.variant = Variant::chunked;
+  call.workspaceLimit = 640 << 10;
+  const LossReport report = run(makeCase(test::DataKind::random, 1000, 64, 3000, ElementType::bf16), call);
+  EXPECT_THAT(report.configuration, HasSubstr("in halves"));
+  EXPECT_THAT(report.configuration, HasSubstr("dw 128x128/0 pingPong"));
+  EXPECT_EQ(kernels.count("lce_dw"), 3u);
+  for (const auto &[name, artifact] : kernels)
+    EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
+}
+
+TEST_F(HopperCall, MakesGradientsOfF16ByTma) {
+  run(smallCase(64, ElementType::f16), {});
+  EXPECT_EQ(kernels.count("lce_complete_again"), 1u);
+  EXPECT_EQ(kernels.count("lce_scale_rows"), 1u);
+  for (const auto &[name, artifact] : kernels)
+    EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
+}
+
 TEST_F(HopperCall, RowsOfOddLengthTakePortableCode) {
   const LossReport report = run(smallCase(60), {});
   EXPECT_THAT(report.configuration, HasSubstr("portable code"));
