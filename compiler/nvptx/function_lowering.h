@@ -112,8 +112,10 @@ public:
   const Layouts &layouts() const { return layouts_; }
   const LoweringOptions &options() const { return options_; }
   const MemoryView &view(Value value) const { return views.find(value)->second; }
-  /// Whether loads read this matrix.
-  bool isRead(const MemoryView &view) const { return readMatrices.contains(view.root.getAsOpaquePointer()); }
+  /// Whether loads read this matrix beside a product's operands.
+  bool isReadBeside(const MemoryView &view) const {
+    return hasProducts && readMatrices.contains(view.root.getAsOpaquePointer());
+  }
   Num scalar(Value index); ///< as i64
   /// This thread's position along an axis.
   Num position(const layout::AxisMap &map, int64_t reg);

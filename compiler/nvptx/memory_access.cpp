@@ -112,7 +112,7 @@ void MemoryAccess::findVectors() {
   int64_t bytes = bytesOf(element);
   if (granule == 1) return;
   // Rows are then whole vectors, see CompileOptions; LLVM sees that a block begins at one.
-  if (lowering.options().hopper && (rowTile || lowering.isRead(view))) {
+  if (lowering.options().hopper && (rowTile || lowering.isReadBeside(view))) {
     vectorsFit = ((*firstColumn * bytes) & (granule * bytes - 1)) == 0;
     return;
   }

@@ -240,6 +240,23 @@ func.func @replace_two(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.vie
   return
 }
 
+// Beside no product, rows may end anywhere: what is read are vectors, or else single numbers.
+// ALL-LABEL: func.func @no_product(
+// ALL: ld.global.v4.f32
+// ALL: } else {
+// ALL: ld.global.f32
+// ALL: return
+func.func @no_product(%a: !tile.view<?x?xf32> {tile.name = "a"}, %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 32>]} {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %p = tile.program_id 0
+  %i = arith.muli %p, %c32 : index
+  %t = tile.load %a[%i, %c0] : !tile.view<?x?xf32> -> tensor<32x128xf32>
+  tile.store %t, %c[%i, %c0] : tensor<32x128xf32>, !tile.view<?x?xf32>
+  return
+}
+
 // A condition that holds for all programs or for none empties the loop over them; the rest of it is asked for each.
 // ALL-LABEL: func.func @emptied(
 // ALL: setmaxnreg.inc
