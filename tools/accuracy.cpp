@@ -15,6 +15,11 @@ double dotProduct(const float *a, const float *b, int64_t size) {
   return sum;
 }
 
+/// What arrives for a logit, of a class that has this probability in its row.
+double logitGradient(const LinearProblem &problem, double probability, bool isLabel) {
+  return (probability - (isLabel ? 1 : 0)) * problem.gradOutput() / static_cast<double>(problem.shape.rows);
+}
+
 /// One row in float64.
 struct RowReference {
   double lse = 0;
@@ -38,8 +43,8 @@ RowReference referenceRow(const LinearProblem &problem, int64_t row) {
   reference.lse = top + std::log(sum);
   reference.dHidden.assign(hidden, 0.0);
   for (int64_t j = 0; j < classes; ++j) {
-    const double factor = (std::exp(logits[j] - reference.lse) - (j == problem.labels[row] ? 1 : 0)) *
-                          problem.gradOutput() / static_cast<double>(rows);
+    const double factor =
+        logitGradient(problem, std::exp(logits[j] - reference.lse), j == problem.labels[row]);
     const float *w = &problem.weight[j * hidden];
     for (int64_t k = 0; k < hidden; ++k)
       reference.dHidden[k] += factor * w[k];
@@ -54,8 +59,7 @@ std::vector<double> referenceClass(const LinearProblem &problem, const std::vect
   for (int64_t i = 0; i < rows; ++i) {
     const float *x = &problem.hidden[i * hidden];
     const double logit = dotProduct(x, &problem.weight[label * hidden], hidden);
-    const double factor = (std::exp(logit - lse[i]) - (problem.labels[i] == label ? 1 : 0)) *
-                          problem.gradOutput() / static_cast<double>(rows);
+    const double factor = logitGradient(problem, std::exp(logit - lse[i]), problem.labels[i] == label);
     for (int64_t k = 0; k < hidden; ++k)
       dWeight[k] += factor * x[k];
   }

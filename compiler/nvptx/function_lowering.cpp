@@ -46,7 +46,8 @@ llvm::SmallPtrSet<void *, 4> writtenRootsOf(func::FuncOp kernel) {
   return roots;
 }
 
-llvm::SmallPtrSet<void *, 4> readMatricesOf(func::FuncOp kernel) {
+/// The matrices that loads read, as `rootOf` gives them.
+static llvm::SmallPtrSet<void *, 4> readMatricesOf(func::FuncOp kernel) {
   llvm::SmallPtrSet<void *, 4> roots;
   kernel.walk([&](Operation *op) {
     Value root = isLoad(op) ? rootOf(viewOf(op)) : Value();

@@ -58,10 +58,8 @@ Value rootOf(Value view);
 bool isWritten(mlir::BlockArgument parameter);
 /// Memory that a kernel writes, by the views that `rootOf` gives.
 llvm::SmallPtrSet<void *, 4> writtenRootsOf(mlir::func::FuncOp kernel);
-/// The matrices that loads read; of views the kernel's parameters.
-llvm::SmallPtrSet<void *, 4> readMatricesOf(mlir::func::FuncOp kernel);
-/// Whether a load reads a block that goes into nothing but what a store of the same block replaces it with:
-/// it may then be read as late as the store needs it.
+/// Whether a load reads a block that goes into nothing but what a store of the same block replaces it with,
+/// and stores beside that at the same place of other matrices: it may then be read as late as these need it.
 bool isReplaced(mlir::Operation *load);
 
 /// The function that a kernel becomes, without a body. Each view is passed as its address and sizes.

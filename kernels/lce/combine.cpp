@@ -117,12 +117,11 @@ Tile mend(const CombineSpec &spec, const RowFacts &row, const Tile &others) {
 /// of f16's full precision is 2^-26 of the mass, and a logit's distance and a class's weight find room above.
 /// 0 where the row has next to nothing, or is none.
 Tile unitOf(const RowFacts &row, const RowTotals &totals, const Tile &rate) {
-  const auto size = [](const Tile &x) { return max(x, -x); };
-  Tile ofMass = size(factorOfP(totals));
-  if (totals.moment.valid()) ofMass = ofMass + 16.0 * size(totals.moment);
+  Tile ofMass = abs(factorOfP(totals));
+  if (totals.moment.valid()) ofMass = ofMass + 16.0 * abs(totals.moment);
   Tile unit = 0x1p-12 * ofMass * row.other;
-  if (totals.uniform.valid()) unit = unit + 0x1p-6 * size(totals.uniform);
-  if (rate.valid()) unit = unit * size(rate);
+  if (totals.uniform.valid()) unit = unit + 0x1p-6 * abs(totals.uniform);
+  if (rate.valid()) unit = unit * abs(rate);
   return select((row.number >= 0) & (unit > 0x1p-110), unit, 0);
 }
 

@@ -15,13 +15,13 @@ constexpr Block kInPlaceBlock{32, 256};
 constexpr int kInPlaceWarps = 4;
 
 /// Where E is fp32 for f16 inputs, a tensor core rounds it no more than f16 rounds the gradients.
-bool usesTf32(const Problem &problem, TargetKind target) {
-  return problem.tf32 || (problem.element == ElementType::f16 && target == TargetKind::nvptx);
+bool usesTf32(const Problem &problem) {
+  return problem.tf32 || (problem.element == ElementType::f16 && problem.tensorCores);
 }
 
-CompileOptions optionsFor(const Problem &problem, const Product &product, TargetKind target) {
+CompileOptions optionsFor(const Problem &problem, const Product &product) {
   CompileOptions options;
-  options.tf32 = usesTf32(problem, target);
+  options.tf32 = usesTf32(problem);
   options.schedule.contractionStep = product.contractionStep;
   options.schedule.stages = product.stages;
   options.schedule.roles = product.roles;
@@ -88,7 +88,7 @@ private:
   bool isMean() const { return p_.reduction == Reduction::mean; }
 
   CompileOptions optionsFor(ProductKind kind) const {
-    CompileOptions options = lce::optionsFor(p_, config_[kind], target_);
+    CompileOptions options = lce::optionsFor(p_, config_[kind]);
     // On a GPU without roles four warps have registers for a product and its exponentials, or for storing it,
     // and not for more.
     const bool isHeavy = kind == ProductKind::forward   ? p_.terms.margin || p_.outputs.best

@@ -388,7 +388,8 @@ StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspace
   int64_t smallest = std::numeric_limits<int64_t>::max();
   const std::optional<Config> wide = inChunks(problem, variant, workspaceLimit, device, false, smallest);
   std::optional<Config> halves;
-  if (workspaceLimit > 0 && problem.dWeight == ElementType::bf16 && !problem.terms.margin)
+  const bool addsUp = problem.dWeight == ElementType::bf16 && !problem.terms.margin;
+  if (workspaceLimit > 0 && addsUp && !(wide && wide->chunks(problem) == 1))
     halves = inChunks(problem, variant, workspaceLimit, device, true, smallest);
   if (halves && halves->chunkRows >= (wide ? kHalvesCost * wide->chunkRows : kHalvesRows)) return *halves;
   if (wide) return *wide;

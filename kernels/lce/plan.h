@@ -40,7 +40,7 @@ struct Problem {
   /// Rows of X are multiplied for dW; else they go there as they are.
   bool scalesRows() const { return completion() == Completion::none || element != exponentials(); }
   /// And what dW makes of them is multiplied once more, for neither rows nor E have f32's range.
-  bool normalisesRows() const { return exponentials() == ElementType::f16; }
+  bool normalisesRows() const { return dWeight && exponentials() == ElementType::f16; }
   /// And nothing asks afterwards for what they were.
   bool scalesInPlace() const {
     return scalesRows() && element == exponentials() && !terms.labelSmoothing && !terms.margin;
