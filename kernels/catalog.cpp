@@ -39,6 +39,12 @@ Kernel lceLogits(ElementType element) { return lce::logits({element, element, kB
 Kernel lceRankLabels(ElementType) { return lce::rankLabels(); }
 Kernel lceOneHotSum(ElementType element) { return lce::oneHotSum(element, 512); }
 Kernel lceDx(ElementType element) { return lce::dHidden({element, element, element, kBlock}); }
+Kernel lceDxParts(ElementType element) { return lce::dHiddenParts({element, element, kBlock, 3}); }
+Kernel lceDxTotal(ElementType element) {
+  lce::DHiddenSpec spec{element, element, element, lce::kTotalBlock};
+  spec.parts = 3;
+  return lce::dHidden(spec);
+}
 Kernel lceDwOf(ElementType element, ElementType output, lce::Accumulation::Mode mode) {
   lce::DWeightSpec spec{element, output, {mode}, kBlock};
   spec.gain = isHalf(element);
@@ -86,6 +92,8 @@ const std::vector<CatalogEntry> &kernelCatalog() {
        lce::rankLabelsOptions},
       {"lce_one_hot_sum", "linear cross entropy: the targets' part of dW", lceOneHotSum},
       {"lce_dx", "linear cross entropy: dX", lceDx},
+      {"lce_dx_parts", "linear cross entropy: products of dX in three parts of the classes", lceDxParts},
+      {"lce_dx_total", "linear cross entropy: dX of such parts", lceDxTotal},
       {"lce_dw", "linear cross entropy: dW of the first chunk", lceDw},
       {"lce_dw_add", "linear cross entropy: dW of a later chunk", lceDwAdd},
       {"ce_row", "cross entropy of a row of logits", ceRow},

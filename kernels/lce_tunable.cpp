@@ -46,7 +46,8 @@ Status makeCheck(std::optional<Check> &check, const TunedCall &call) {
 // ---- The whole call ----------------------------------------------------------------------------------
 
 Status WholeCall::compile(const Configuration &configuration) {
-  TW_ASSIGN_OR_RETURN(const Config config, configOf(configuration, call_.problem));
+  TW_ASSIGN_OR_RETURN(const Config config,
+                      configOf(configuration, call_.problem, call_.runtime.device().info()));
   const Problem &p = call_.problem;
   TW_RETURN_IF_ERROR(compileProduct(call_.runtime, p, config, ProductKind::forward));
   if (p.dHidden) TW_RETURN_IF_ERROR(compileProduct(call_.runtime, p, config, ProductKind::dHidden));
@@ -62,15 +63,18 @@ Status WholeCall::check(const Configuration &configuration) {
 }
 
 Status WholeCall::run(const Configuration &configuration) {
-  TW_ASSIGN_OR_RETURN(const Config config, configOf(configuration, call_.problem));
+  TW_ASSIGN_OR_RETURN(const Config config,
+                      configOf(configuration, call_.problem, call_.runtime.device().info()));
   return execute(call_.runtime, call_.problem, config, call_.tensors, call_.options, call_.stream).status();
 }
 
 // ---- A product alone ---------------------------------------------------------------------------------
 
 StatusOr<Config> ProductAlone::configOf(const Configuration &configuration) const {
-  TW_ASSIGN_OR_RETURN(Config config, lce::configOf(configuration, call_.problem));
+  TW_ASSIGN_OR_RETURN(Config config,
+                      lce::configOf(configuration, call_.problem, call_.runtime.device().info()));
   config.chunkRows = balanced(call_.problem.rows, std::min(chunkRows_, config.chunkRows));
+  chooseTail(call_.problem, call_.runtime.device().info(), config);
   return config;
 }
 
@@ -152,7 +156,7 @@ std::vector<SearchStep> LceTunable::steps() {
 }
 
 int64_t LceTunable::workspaceBytes(const Configuration &configuration) const {
-  const StatusOr<Config> config = configOf(configuration, call_.problem);
+  const StatusOr<Config> config = configOf(configuration, call_.problem, device().info());
   return config.ok() ? layOut(call_.problem, *config, nullptr).bytes : 0;
 }
 

@@ -263,7 +263,25 @@ void FunctionLowering::lowerProduct(Value result, const ProductOperand &left, co
 void FunctionLowering::lowerContract(tile::ContractOp op) {
   ProductOperand left{view(op.getA()), scalar(op.getAOffset()), int(op.getAAxis())};
   ProductOperand right{view(op.getB()), scalar(op.getBOffset()), int(op.getBAxis())};
+  if (op.getPart()) takePart(op, left, right);
   lowerProduct(op.getResult(), left, right);
+}
+
+/// Cuts the operands' views to the part of the contracted axis.
+void FunctionLowering::takePart(tile::ContractOp op, ProductOperand &left, ProductOperand &right) {
+  const Value depth = left.view.sizes[left.contractedAxis], unit = e.index(tile::kPartUnit);
+  const Value steps = e.ceilDiv(depth, tile::kPartUnit), parts = e.index(op.getParts());
+  auto cut = [&](Value part) {
+    return e.mul(e.b.createOrFold<arith::DivUIOp>(e.mul(steps, part), parts), unit);
+  };
+  const Value part = scalar(op.getPart()), begin = cut(part);
+  const Value size = e.sub(e.minimum(cut(e.add(part, e.index(1))), depth), begin);
+  for (ProductOperand *operand : {&left, &right}) {
+    MemoryView &view = operand->view;
+    const Value skipped = operand->contractedAxis == 1 ? begin : e.mul(begin, view.rowStride);
+    view.pointer = e.address(view.pointer, skipped, view.element);
+    view.sizes[operand->contractedAxis] = size;
+  }
 }
 
 void FunctionLowering::lowerDot(tile::DotOp op) {

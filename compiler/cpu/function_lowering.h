@@ -50,6 +50,7 @@ private:
   void lowerProduct(Value result, const struct ProductOperand &left, const struct ProductOperand &right);
   void lowerDot(tile::DotOp op);
   void lowerContract(tile::ContractOp op);
+  void takePart(tile::ContractOp op, ProductOperand &left, ProductOperand &right);
   void lowerTranspose(tile::TransposeOp op);
   void lowerExtract(tile::ExtractOp op);
 

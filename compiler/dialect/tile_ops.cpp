@@ -148,6 +148,7 @@ LogicalResult ContractOp::verify() {
       return emitOpError() << "expected views of rank 2 of f32, bf16 or f16, found " << view;
   if (isLong(getResult().getType()))
     return emitOpError() << "expected a static tile as the result, found " << getResult().getType();
+  if (getParts() > 1 && !getPart()) return emitOpError() << "expected which part of " << getParts();
   return success();
 }
 

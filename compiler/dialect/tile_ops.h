@@ -26,6 +26,9 @@ constexpr llvm::StringLiteral kPartnersAttr = "tile.partners";
 constexpr llvm::StringLiteral kNameAttr = "tile.name";
 constexpr llvm::StringLiteral kWrittenAttr = "tile.written";
 
+/// Parts of a product's contracted axis begin at multiples of this.
+constexpr int64_t kPartUnit = 64;
+
 /// What the type constraints in tile_types.td accept.
 bool isTile(mlir::Type type);
 bool isFloatTile(mlir::Type type);

@@ -260,19 +260,26 @@ def Tile_ContractOp : Tile_Op<"contract", [Loads]> {
     `contracting 0` swaps a view's subscripts: k counts its rows, the offset its columns. Elements outside a view are
     0. Products and their sum are f32; the order of the sum is the lowering's, the same in every run.
 
+    `part p of n`: over a part of the axis only, as even as steps of 64 allow. With s = ⌈K / 64⌉ steps, k runs from
+    64·⌊s p / n⌋ to 64·⌊s (p + 1) / n⌋, and to K at most.
+
     Example:
     ```mlir
     // x·wᵀ
     %z = tile.contract %x[%i] contracting 1, %w[%j] contracting 1
         : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<64x64xf32>
+    // The %p-th third of it.
+    %t = tile.contract %x[%i] contracting 1, %w[%j] contracting 1 part %p of 3
+        : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<64x64xf32>
     ```
   }];
   let arguments = (ins Tile_ViewType:$a, Index:$aOffset, Tile_AxisAttr:$aAxis,
-                       Tile_ViewType:$b, Index:$bOffset, Tile_AxisAttr:$bAxis);
+                       Tile_ViewType:$b, Index:$bOffset, Tile_AxisAttr:$bAxis,
+                       Optional<Index>:$part, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$parts);
   let results = (outs Tile_F32Tile:$result);
   let assemblyFormat = [{
-    $a `[` $aOffset `]` `contracting` $aAxis `,` $b `[` $bOffset `]` `contracting` $bAxis attr-dict
-    `:` custom<View>(type($a)) `,` custom<View>(type($b)) `->` type($result)
+    $a `[` $aOffset `]` `contracting` $aAxis `,` $b `[` $bOffset `]` `contracting` $bAxis (`part` $part^ `of` $parts)?
+    attr-dict `:` custom<View>(type($a)) `,` custom<View>(type($b)) `->` type($result)
   }];
   let hasVerifier = 1;
 }

@@ -36,13 +36,15 @@ Index operator+(const Index &a, int64_t b) { return a + constantLike(a, b); }
 Index operator-(const Index &a, int64_t b) { return a - constantLike(a, b); }
 Index operator*(const Index &a, int64_t b) { return a * constantLike(a, b); }
 
+Index operator/(const Index &a, const Index &b) { return binary<arith::DivUIOp>("operator/", a, b); }
+
 Index operator/(const Index &a, int64_t b) {
   KernelBuilder::Impl *impl = implOf({&a});
   if (impl && b < 1) {
     impl->fail("operator/", "expected a divisor of at least 1, found " + std::to_string(b));
     return impl->noIndex();
   }
-  return binary<arith::DivUIOp>("operator/", a, constantLike(a, b));
+  return a / constantLike(a, b);
 }
 
 Index min(const Index &a, const Index &b) { return binary<arith::MinSIOp>("min", a, b); }

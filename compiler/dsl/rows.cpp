@@ -123,16 +123,26 @@ static std::optional<uint64_t> contractedAxis(Impl &impl, const Strip &strip, ui
   return {};
 }
 
-Tile dot(const Strip &a, const Strip &b) {
+// `part` may be null: all of it.
+static Tile contract(const Strip &a, const Strip &b, const Part *part) {
   Impl *impl = implOf({&a.view, &b.view});
   if (!impl) return {};
   auto left = contractedAxis(*impl, a, 1), right = contractedAxis(*impl, b, 0);
   if (!left || !right) return impl->noTile();
+  Value number = part ? impl->use(part->number, "dot") : Value();
+  if (part && !number) return impl->noTile();
+  if (part && part->of < 1) {
+    impl->fail("dot", "expected a part of at least 1, found one of " + std::to_string(part->of));
+    return impl->noTile();
+  }
   impl->bodyBegan = true;
   Type type = RankedTensorType::get({a.range.extent, b.range.extent}, impl->builder.getF32Type());
-  return impl->wrapTile(
-      impl->create<tile::ContractOp>(type, impl->use(a.view, "dot"), impl->use(a.range.begin, "dot"), *left,
-                                     impl->use(b.view, "dot"), impl->use(b.range.begin, "dot"), *right));
+  return impl->wrapTile(impl->create<tile::ContractOp>(
+      type, impl->use(a.view, "dot"), impl->use(a.range.begin, "dot"), *left, impl->use(b.view, "dot"),
+      impl->use(b.range.begin, "dot"), *right, number, part ? part->of : 1));
 }
+
+Tile dot(const Strip &a, const Strip &b) { return contract(a, b, nullptr); }
+Tile dot(const Strip &a, const Strip &b, const Part &part) { return contract(a, b, &part); }
 
 } // namespace tilewright

@@ -115,7 +115,8 @@ Index operator*(const Index &a, const Index &b);
 Index operator+(const Index &a, int64_t b);
 Index operator-(const Index &a, int64_t b);
 Index operator*(const Index &a, int64_t b);
-Index operator/(const Index &a, int64_t b); ///< rounds down; both are non-negative
+Index operator/(const Index &a, const Index &b); ///< rounds down; a is not negative, b positive
+Index operator/(const Index &a, int64_t b);
 Index min(const Index &a, const Index &b);
 Index max(const Index &a, const Index &b);
 Condition operator<(const Index &a, const Index &b);
@@ -193,9 +194,16 @@ Tile gather(const Tile &x, const Tile &index);
 Tile scatter(const Tile &value, const Tile &index, const Tile &like);
 Tile transpose(const Tile &x);
 
+/// Which of several parts of a product's shared axis, all about as long; they are cut at multiples of 64.
+struct Part {
+  Index number;
+  int64_t of = 1;
+};
+
 /// Matrix products, accumulated in fp32: M×K · K×N. Strips contract over the whole shared axis of their
-/// views.
+/// views, or over a part of it.
 Tile dot(const Strip &a, const Strip &b);
+Tile dot(const Strip &a, const Strip &b, const Part &part);
 Tile dot(const Tile &a, const Tile &b);
 
 } // namespace tilewright

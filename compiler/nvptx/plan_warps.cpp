@@ -62,6 +62,7 @@ bool rolesFit(WarpRoles roles, int64_t rows, int64_t columns) {
 bool runInStep(func::FuncOp kernel, tile::ContractOp product, int64_t axis) {
   if (tile::gridOf(kernel).size() != 2) return false;
   SmallVector<Value> open{product.getAOffset()};
+  if (product.getPart()) open.push_back(product.getPart());
   for (Operation *parent = product->getParentOp(); parent != kernel; parent = parent->getParentOp())
     open.push_back(cast<scf::IfOp>(parent).getCondition());
   for (Value view : {Value(product.getA()), Value(product.getB())})

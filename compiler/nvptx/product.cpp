@@ -61,9 +61,31 @@ SmallVector<Value> runPipeline(FunctionLowering &lowering, StagedProduct &produc
 
 } // namespace
 
+/// Cuts the operands' views to the part of the contracted axis.
+static void takePart(FunctionLowering &lowering, tile::ContractOp op, MemoryView &a, MemoryView &b) {
+  const PartSteps part = partSteps(lowering, op, a.sizes[op.getAAxis()]);
+  Num begin = part.begin * tile::kPartUnit, length = (part.end - part.begin) * tile::kPartUnit;
+  for (auto [view, axis] : {std::pair{&a, op.getAAxis()}, std::pair{&b, op.getBAxis()}}) {
+    Num &size = view->sizes[axis];
+    size = minimum(maximum(size - begin, lowering.emitter().i64(0)), length);
+    Num skipped = axis == 1 ? begin : begin * view->rowStride;
+    view->pointer = view->pointer + skipped * bytesOf(view->element);
+  }
+}
+
+PartSteps partSteps(FunctionLowering &lowering, tile::ContractOp op, Num depth) {
+  Emitter &e = lowering.emitter();
+  Num steps = (depth + (tile::kPartUnit - 1)) / tile::kPartUnit;
+  if (!op.getPart()) return {e.i64(0), steps};
+  const int64_t parts = op.getParts();
+  Num part = lowering.scalar(op.getPart());
+  return {steps * part / parts, steps * (part + 1) / parts};
+}
+
 SmallVector<Value> emitContract(FunctionLowering &lowering, tile::ContractOp op) {
   TileLayout layout = lowering.layouts().ofProduct(op);
-  const MemoryView &a = lowering.view(op.getA()), &b = lowering.view(op.getB());
+  MemoryView a = lowering.view(op.getA()), b = lowering.view(op.getB());
+  if (op.getPart()) takePart(lowering, op, a, b);
   Num depth = a.sizes[op.getAAxis()], rightDepth = minimum(depth, b.sizes[op.getBAxis()]);
   Strip left{a, lowering.scalar(op.getAOffset()), op.getAAxis() == 1, depth, layout.rows};
   Strip right{b, lowering.scalar(op.getBOffset()), op.getBAxis() == 1, rightDepth, layout.columns};

@@ -40,6 +40,13 @@ int64_t panelStride(const layout::AxisMap &map);
 SmallVector<Value> multiplyPanels(FunctionLowering &lowering, TileLayout layout, Num left, Num right,
                                   int64_t depth, ValueRange accumulators);
 
+/// The part of the contracted axis, of length `depth` (i64), that a product runs over: steps (i64) of
+/// tile::kPartUnit.
+struct PartSteps {
+  Num begin, end;
+};
+PartSteps partSteps(FunctionLowering &lowering, tile::ContractOp op, Num depth);
+
 /// The registers of the result.
 SmallVector<Value> emitContract(FunctionLowering &lowering, tile::ContractOp op);
 SmallVector<Value> emitDot(FunctionLowering &lowering, tile::DotOp op);

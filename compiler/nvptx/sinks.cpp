@@ -29,7 +29,7 @@ static bool isRow(Value tile) {
 constexpr int64_t kManyRegisters = 64; ///< of accumulators, which leave few for the rest
 constexpr int64_t kFewSums = 3;        ///< that leave registers to round numbers in pairs
 constexpr size_t kFewLoads = 1;        ///< of blocks, for which there are registers beside accumulators
-constexpr int64_t kPieceColumns = 16;  ///< registers of a row that are then worked on at once
+constexpr int64_t kPieceColumns = 16;  ///< registers of a row that are then worked on at once, or half
 
 void FunctionLowering::flush() {
   while (!pending.empty()) {
@@ -142,8 +142,9 @@ void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout
   StoreTarget::Piece piece{1, columns};
   for (auto &target : targets)
     if (target->piece().columns < piece.columns || target->piece().rows > piece.rows) piece = target->piece();
+  const int64_t most = isTight && !targets.empty() ? kPieceColumns / 2 : kPieceColumns;
   if (isFull && role && piece.columns > kPieceColumns && columns % kPieceColumns == 0)
-    piece = {targets.empty() && rows % 2 == 0 ? 2 : 1, kPieceColumns};
+    piece = {targets.empty() && rows % 2 == 0 ? 2 : 1, most};
   const bool isSplit = piece.columns < columns || piece.rows > 1;
   evaluateNarrowLoads(group, isFull ? piece.columns : columns);
   SmallVector<Operation *> loads, rowLoads;

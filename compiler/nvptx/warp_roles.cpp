@@ -1,5 +1,6 @@
 #include "compiler/nvptx/warp_roles.h"
 
+#include "compiler/nvptx/product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tilewright::nvptx {
@@ -21,14 +22,14 @@ StagedOperand rightOf(FunctionLowering &lowering, tile::ContractOp op, const Pro
           frame.rightMap,     frame.plan.sharesOf(1), frame.cta};
 }
 
-/// Length of the contracted axis, i64; whichever operand has more of it, the rest would meet zeros.
-Num depthOf(FunctionLowering &lowering, tile::ContractOp op) {
+ProductSpan spanOf(FunctionLowering &lowering, tile::ContractOp op) {
+  static_assert(kStageDepth == tile::kPartUnit);
   Num left = lowering.view(op.getA()).sizes[op.getAAxis()];
   Num right = lowering.view(op.getB()).sizes[op.getBAxis()];
-  return maximum(minimum(left, right), lowering.emitter().i64(0));
+  Num depth = maximum(minimum(left, right), lowering.emitter().i64(0));
+  const PartSteps part = partSteps(lowering, op, depth);
+  return {depth, part.begin, lowering.emitter().narrow(part.end - part.begin)};
 }
-
-Num stepsOf(Emitter &e, Num depth) { return e.narrow((depth + (kStageDepth - 1)) / kStageDepth); }
 
 /// for step in [0, steps): a loop that carries values and the steps' place in the ring.
 scf::ForOp loopOverSteps(Emitter &e, const StageRing &ring, Num begin, Num steps, SmallVector<Value> carried,
@@ -94,12 +95,13 @@ Producer::Producer(FunctionLowering &lowering, const ProductFrame &frame)
 LogicalResult Producer::lowerFrom(tile::ContractOp op) {
   const StageRing &ring = frame.ring;
   StagedOperand left = leftOf(lowering, op, frame), right = rightOf(lowering, op, frame);
-  Num count = stepsOf(e, depthOf(lowering, op)), begin = steps.get();
+  const ProductSpan span = spanOf(lowering, op);
+  Num begin = steps.get();
   auto single = e.b.create<scf::IfOp>(e.thread() == 0, /*withElseRegion=*/false);
   e.inside(single.thenBlock(), [&] {
-    loopOverSteps(e, ring, begin, count, {}, [&](Num step, StageRing::Place place, ValueRange) {
+    loopOverSteps(e, ring, begin, span.count, {}, [&](Num step, StageRing::Place place, ValueRange) {
       if (pace) pace->keep(step);
-      Num k = e.wide(step) * kStageDepth, data = ring.data(place), full = ring.full(place);
+      Num k = (span.first + e.wide(step)) * kStageDepth, data = ring.data(place), full = ring.full(place);
       ring.waitUntilEmpty(place);
       arriveExpecting(e, full, left.bytes() + right.bytes());
       left.copy(e, data, k, full);
@@ -107,7 +109,7 @@ LogicalResult Producer::lowerFrom(tile::ContractOp op) {
       return SmallVector<Value>();
     });
   });
-  steps.set(begin + count);
+  steps.set(begin + span.count);
   return success();
 }
 
@@ -136,20 +138,21 @@ void Consumer::passTurn() {
 }
 
 LogicalResult Consumer::lowerFrom(tile::ContractOp op) {
-  Num depth = depthOf(lowering, op), begin = steps.get(), program = programs.get();
-  steps.set(begin + stepsOf(e, depth));
+  const ProductSpan span = spanOf(lowering, op);
+  Num begin = steps.get(), program = programs.get();
+  steps.set(begin + span.count);
   programs.set(program + 1);
   if (frame.plan.roles == WarpRoles::cooperative) {
     loadAhead(op);
     lowering.prefetchBeside(op);
-    multiply(op, begin, depth);
+    multiply(op, begin, span);
     return lowering.lowerAfter(op);
   }
   auto mine = e.b.create<scf::IfOp>(((program + group) & 1) == 0, /*withElseRegion=*/false);
   return lowering.within(mine.thenBlock(), [&] {
     lowering.prefetchBeside(op);
     takeTurn();
-    multiply(op, begin, depth);
+    multiply(op, begin, span);
     return lowering.lowerAfter(op);
   });
 }
@@ -166,11 +169,11 @@ void Consumer::loadAhead(tile::ContractOp product) {
       lowering.evaluateAll(op.getResult(0));
 }
 
-void Consumer::multiply(tile::ContractOp op, Num begin, Num depth) {
+void Consumer::multiply(tile::ContractOp op, Num begin, const ProductSpan &span) {
   TileLayout layout = lowering.layouts().ofProduct(op);
   const int64_t columns = layout.columns->registers(), blocks = layout.rows->registers() / 2;
   Accumulators sums(blocks, SmallVector<Value>(2 * columns, e.f32(0)));
-  sums = addSteps(op, begin, depth, std::move(sums));
+  sums = addSteps(op, begin, span, std::move(sums));
   SmallVector<Value> registers;
   for (int64_t row = 0; row < 2 * blocks; ++row)
     for (int64_t column = 0; column < columns; ++column)
@@ -180,7 +183,7 @@ void Consumer::multiply(tile::ContractOp op, Num begin, Num depth) {
 }
 
 /// While a step is multiplied, the one before is known to be over, and its stage is handed back.
-Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, Num depth, Accumulators sums) {
+Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, const ProductSpan &span, Accumulators sums) {
   const StageRing &ring = frame.ring;
   StagedOperand left = leftOf(lowering, op, frame), right = rightOf(lowering, op, frame);
   Type element = lowering.view(op.getA()).element;
@@ -193,8 +196,7 @@ Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, Num depth, Accum
   // A position is a line of 128 bytes; the second warpgroup of a team begins so many further.
   auto beginOfGroup = [&](const layout::AxisMap &map) { return group * (map.position(128, 0) * 128); };
   const int64_t rowsBetween = layout.rows->registers() > 2 ? layout.rows->offsets[2] : 0;
-  Num count = stepsOf(e, depth), leftBegin = beginOfGroup(*layout.rows),
-      rightBegin = beginOfGroup(*layout.columns);
+  Num count = span.count, leftBegin = beginOfGroup(*layout.rows), rightBegin = beginOfGroup(*layout.columns);
 
   SmallVector<Value> carried;
   for (auto &values : sums)
@@ -215,7 +217,7 @@ Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, Num depth, Accum
         unflatten(values);
         Num data = ring.data(place);
         ring.waitUntilFull(place);
-        if (narrowed) clearTail(left, right, data, depth - e.wide(step) * kStageDepth);
+        if (narrowed) clearTail(left, right, data, span.depth - (span.first + e.wide(step)) * kStageDepth);
         fenceProducts(e);
         addStage(e, left, right, element, data + leftBegin, data + left.bytes() + rightBegin, rowsBetween,
                  sums);

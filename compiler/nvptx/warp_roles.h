@@ -29,6 +29,13 @@ struct ProductFrame {
   Num cta;                 ///< i32: this CTA's number in its cluster
 };
 
+/// What of the contracted axis a product runs over, in steps of kStageDepth.
+struct ProductSpan {
+  Num depth; ///< i64: length of the whole axis; whichever operand has more, the rest would meet zeros
+  Num first; ///< i64
+  Num count; ///< i32
+};
+
 /// Removes all of a kernel but its product and what that depends on.
 void keepProductOnly(mlir::func::FuncOp kernel);
 /// Whether what is then left reads nothing that the kernel writes.
@@ -60,8 +67,8 @@ public:
 
 private:
   void loadAhead(tile::ContractOp product);
-  void multiply(tile::ContractOp op, Num begin, Num depth);
-  Accumulators addSteps(tile::ContractOp op, Num begin, Num depth, Accumulators sums);
+  void multiply(tile::ContractOp op, Num begin, const ProductSpan &span);
+  Accumulators addSteps(tile::ContractOp op, Num begin, const ProductSpan &span, Accumulators sums);
   void clearTail(const StagedOperand &left, const StagedOperand &right, Num data, Num live);
   void takeTurn();
   void passTurn();

@@ -2,15 +2,35 @@
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
+namespace {
+
+/// Whether some row of the range is one.
+Condition anyRow(KernelBuilder &k, const Tile &number) { return k.toCondition(max(number, Axis::rows) >= 0); }
+
+/// Part after part, in this order.
+Tile sumOfParts(KernelBuilder &k, const View &products, int64_t parts, const Range &rows,
+                const Range &hidden) {
+  const Index distance = products.dim(0) / parts;
+  Tile sum = products.at(rows, hidden);
+  for (int64_t part = 1; part < parts; ++part)
+    sum = sum + products.at(k.range(Axis::rows, rows.begin + distance * part, rows.extent), hidden);
+  return sum;
+}
+
+} // namespace
 
 Kernel dHidden(const DHiddenSpec &spec) {
   using Slice = DHiddenSpec::Slice;
   constexpr const char *sliceNames[] = {"", ",first slice", ",next slice", ",last slice"};
   const std::string types = std::string(elementName(spec.element)) + ",e=" + elementName(spec.exponentials) +
                             ",dx=" + elementName(spec.output) + (spec.uniform ? ",uniform" : "") +
-                            (spec.self ? ",self" : "") + sliceNames[static_cast<int>(spec.slice)] + ",";
-  return defineKernel("lce_dx", types + spec.block.str(), [spec](KernelBuilder &k) {
-    const View e = k.input("e", spec.exponentials, 2), w = k.input("w", spec.element, 2);
+                            (spec.self ? ",self" : "") + sliceNames[static_cast<int>(spec.slice)] +
+                            (spec.parts ? ",of " + std::to_string(spec.parts) + " parts" : "") + ",";
+  const char *name = spec.parts ? "lce_dx_total" : "lce_dx";
+  return defineKernel(name, types + spec.block.str(), [spec](KernelBuilder &k) {
+    const View e = spec.parts ? View() : k.input("e", spec.exponentials, 2);
+    const View products = spec.parts ? k.input("products", ElementType::f32, 2) : View();
+    const View w = k.input("w", spec.element, 2);
     const View label = k.input("label", ElementType::i32, 1), scale = k.input("scale", ElementType::f32, 1);
     const View oneHot = k.input("one_hot", ElementType::f32, 1), row = k.input("row", ElementType::i32, 1);
     View uniform, classSum, self, x;
@@ -21,11 +41,13 @@ Kernel dHidden(const DHiddenSpec &spec) {
     const View partial = isLast ? k.input("partial", ElementType::f32, 2) : View();
     const View dx = k.output("dx", spec.output, 2);
 
-    const auto [rows, hidden] = k.block(e.dim(0), w.dim(1), spec.block.rows, spec.block.columns);
+    const Index count = spec.parts ? row.dim(0) : e.dim(0);
+    const auto [rows, hidden] = k.block(count, w.dim(1), spec.block.rows, spec.block.columns);
     const Tile to = rowNumbers(k, row, rows);
 
-    k.ifThen(k.toCondition(max(to, Axis::rows) >= 0), [&, rows = rows, hidden = hidden] {
-      const Tile product = dot(e.rows(rows), w.columns(hidden));
+    k.ifThen(anyRow(k, to), [&, rows = rows, hidden = hidden] {
+      const Tile product = spec.parts ? sumOfParts(k, products, spec.parts, rows, hidden)
+                                      : dot(e.rows(rows), w.columns(hidden));
       Tile gradient = scale[rows] * product + oneHot[rows] * w.gather(label[rows], hidden);
       if (spec.uniform) gradient = gradient - uniform[rows] * onlyRow(k, classSum, hidden);
       if (spec.self) gradient = gradient + self[rows] * x.at(rows, hidden);
@@ -36,6 +58,25 @@ Kernel dHidden(const DHiddenSpec &spec) {
         k.add(dx, rows, hidden, gradient);
       else
         k.scatter(dx, to, hidden, gradient);
+    });
+  });
+}
+
+Kernel dHiddenParts(const DHiddenPartsSpec &spec) {
+  const std::string specialisation = std::string(elementName(spec.element)) +
+                                     ",e=" + elementName(spec.exponentials) + "," +
+                                     std::to_string(spec.parts) + " parts," + spec.block.str();
+  return defineKernel("lce_dx_parts", specialisation, [spec](KernelBuilder &k) {
+    const View e = k.input("e", spec.exponentials, 2), w = k.input("w", spec.element, 2);
+    const View row = k.input("row", ElementType::i32, 1);
+    const View products = k.output("products", ElementType::f32, 2);
+
+    const auto [place, hidden] = k.block(products.dim(0), w.dim(1), spec.block.rows, spec.block.columns);
+    const Index distance = products.dim(0) / spec.parts, part = place.begin / distance;
+    const Range rows = k.range(Axis::rows, place.begin - part * distance, spec.block.rows);
+
+    k.ifThen(anyRow(k, rowNumbers(k, row, rows)), [&, place = place, hidden = hidden] {
+      k.store(products, place, hidden, dot(e.rows(rows), w.columns(hidden), {part, spec.parts}));
     });
   });
 }

@@ -114,18 +114,35 @@ private:
 
   void hiddenProduct(KernelSet &kernels) {
     using Slice = DHiddenSpec::Slice;
-    const auto wantSlice = [&](KernelHandle &place, Slice slice) {
+    const auto specOf = [&](Slice slice) {
       const bool isPartial = slice == Slice::first || slice == Slice::next;
       const ElementType output = isPartial ? ElementType::f32 : *p_.dHidden;
-      want(place,
-           dHidden({p_.element, p_.exponentials(), output, config_.dHidden.block, p_.isUniformRankOne(),
-                    p_.terms.margin && !isPartial, slice}),
-           optionsFor(ProductKind::dHidden));
+      return DHiddenSpec{p_.element,
+                         p_.exponentials(),
+                         output,
+                         config_.dHidden.block,
+                         p_.isUniformRankOne(),
+                         p_.terms.margin && !isPartial,
+                         slice};
     };
+    const CompileOptions options = optionsFor(ProductKind::dHidden);
     const int64_t slices = config_.slices(p_);
-    wantSlice(kernels.dHidden.first, slices == 1 ? Slice::only : Slice::first);
-    if (slices > 2) wantSlice(kernels.dHidden.next, Slice::next);
-    if (slices > 1) wantSlice(kernels.dHidden.last, Slice::last);
+    const bool isTailAlone = config_.tail.parts > 1 && config_.tail.begin == 0;
+    if (!isTailAlone)
+      want(kernels.dHidden.first, dHidden(specOf(slices == 1 ? Slice::only : Slice::first)), options);
+    if (slices > 2) want(kernels.dHidden.next, dHidden(specOf(Slice::next)), options);
+    if (slices > 1) want(kernels.dHidden.last, dHidden(specOf(Slice::last)), options);
+    if (config_.tail.parts > 1) hiddenTail(kernels, specOf(Slice::only), options);
+  }
+
+  /// A part's tiles go side by side.
+  void hiddenTail(KernelSet &kernels, DHiddenSpec total, CompileOptions options) {
+    const Tail &tail = config_.tail;
+    options.schedule.rasterRows = static_cast<int>(tail.rows / total.block.rows);
+    want(kernels.dHiddenParts, dHiddenParts({p_.element, p_.exponentials(), total.block, tail.parts}),
+         options);
+    total.parts = tail.parts, total.block = kTotalBlock;
+    want(kernels.dHiddenTotal, dHidden(total));
   }
 
   void weightProduct(KernelSet &kernels) {

@@ -14,7 +14,8 @@ struct PartKernels {
 struct KernelSet {
   KernelHandle compactRows, gatherRows, pendingRows, forward, checkAnchor, combine, reduceLoss;
   KernelHandle rankLabels, oneHotSum, sliceLabels, scaleRows;
-  PartKernels dHidden, dWeight, dBias; ///< dHidden's parts are slices of the classes
+  PartKernels dHidden, dWeight, dBias;     ///< dHidden's parts are slices of the classes
+  KernelHandle dHiddenParts, dHiddenTotal; ///< of a chunk's tail
 
   // Of some options only.
   KernelHandle rowWeights, weightFacts, classNorms, normalise;

@@ -153,14 +153,29 @@ Kernel labelSums();
 ///
 /// (e C×V, w V×H, label C, scale C, one_hot C, row C[, uniform C, class_sum 1×H][, self C, xc C×H]
 ///  [, partial C×H], out dx N×H or C×H)
+///
+/// Of products that were computed in parts, by `dHiddenParts`, products (parts·P)×H takes e's place.
 struct DHiddenSpec {
   enum class Slice { only, first, next, last };
   ElementType element, exponentials, output;
   Block block;
   bool uniform = false, self = false;
   Slice slice = Slice::only;
+  int64_t parts = 0;
 };
 Kernel dHidden(const DHiddenSpec &spec);
+constexpr Block kTotalBlock{8, 512}; ///< of what adds up parts
+
+/// E W, one part of the classes below the other: Σ_j of part p is row p P + i for each row i, P a multiple of
+/// the block's rows. What rows that are none get is not defined.
+///
+/// (e C×V, w V×H, row C, out products (parts·P)×H)
+struct DHiddenPartsSpec {
+  ElementType element, exponentials;
+  Block block;
+  int64_t parts;
+};
+Kernel dHiddenParts(const DHiddenPartsSpec &spec);
 
 /// What becomes of a chunk's part of a gradient that all chunks add to.
 struct Accumulation {

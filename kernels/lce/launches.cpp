@@ -204,12 +204,36 @@ Status Launches::complete() {
 }
 
 Status Launches::hiddenGradient(int64_t slice) {
-  const int64_t slices = config_.slices(p_);
-  const bool isLast = slice + 1 == slices;
-  KernelArguments arguments = {c_.e, s_.weight, s_.label, c_.scale, c_.oneHot, c_.row};
-  if (p_.isUniformRankOne()) append(arguments, {c_.uniform, c_.classSum});
-  if (p_.terms.margin && isLast) append(arguments, {c_.self, c_.xc});
-  return launchPart(kernels_.dHidden, slice, slices, arguments, c_.partialX, t_.dHidden);
+  const int64_t slices = config_.slices(p_), rows = c_.e.sizes[0];
+  if (config_.tail.parts == 1)
+    return launchPart(kernels_.dHidden, slice, slices, hiddenArguments(c_.e, slice, 0, rows), c_.partialX,
+                      t_.dHidden);
+  const int64_t head = std::min(rows, config_.tail.begin);
+  if (head > 0) {
+    KernelArguments arguments = hiddenArguments(c_.e.rows(0, head), slice, 0, head);
+    arguments.push_back(t_.dHidden);
+    TW_RETURN_IF_ERROR(launch(kernels_.dHidden.first, arguments));
+  }
+  return head < rows ? hiddenTail(head, rows - head) : Status();
+}
+
+Status Launches::hiddenTail(int64_t first, int64_t count) {
+  TW_RETURN_IF_ERROR(launch(kernels_.dHiddenParts,
+                            {c_.e.rows(first, count), s_.weight, c_.row.rows(first, count), c_.products}));
+  KernelArguments arguments = hiddenArguments(c_.products, 0, first, count);
+  arguments.push_back(t_.dHidden);
+  return launch(kernels_.dHiddenTotal, arguments);
+}
+
+/// But for what is written. `product` is E, or what its products add up from.
+KernelArguments Launches::hiddenArguments(const TensorRef &product, int64_t slice, int64_t first,
+                                          int64_t count) const {
+  const auto part = [&](const TensorRef &ofRows) { return ofRows.rows(first, count); };
+  KernelArguments arguments = {product,        s_.weight,       part(s_.label),
+                               part(c_.scale), part(c_.oneHot), part(c_.row)};
+  if (p_.isUniformRankOne()) append(arguments, {part(c_.uniform), c_.classSum});
+  if (p_.terms.margin && slice + 1 == config_.slices(p_)) append(arguments, {part(c_.self), part(c_.xc)});
+  return arguments;
 }
 
 Status Launches::sortLabels() {

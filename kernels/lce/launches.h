@@ -34,6 +34,9 @@ private:
   Status combine();
   Status complete();
   Status hiddenGradient(int64_t slice);
+  Status hiddenTail(int64_t first, int64_t count);
+  KernelArguments hiddenArguments(const TensorRef &product, int64_t slice, int64_t first,
+                                  int64_t count) const;
   Status sortLabels();
   Status prepareWeightGradient();
   Status weightGradient(int64_t chunk, int64_t slice);

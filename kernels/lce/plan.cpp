@@ -58,89 +58,11 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units
   return best;
 }
 
-/// A loss alone keeps nothing of its product but sums of rows.
-bool storesTiles(const Problem &problem, ProductKind kind) {
-  return kind != ProductKind::forward || problem.wantsGradients();
-}
-
-// Two warpgroups that share a tile leave the tensor cores idle while they store it. What large tiles save
-// is worth that from this depth on.
-constexpr int64_t kDeep = 12 << 10;
-
-/// Warps with roles for a product of a chunk. Exponentials, and the many stores of a shallow dW, hide behind
-/// another tile's products. Deep ones take the tiles that read the fewest bytes; where few of the largest
-/// kind would leave multiprocessors idle at the end, smaller ones. Pairs share what they copy, as they do
-/// where nothing is stored whose memory a further stage can have.
-Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t chunk,
-                               const DeviceInfo &device) {
-  const auto [rows, columns, depth] = shapeOf(problem, kind, chunk);
-  using Roles = Schedule::WarpRoles;
-  const bool sparesRegisters = allowsLargeTiles(problem, kind);
-  const bool takesTurns = kind == ProductKind::forward || (kind == ProductKind::dWeight && sparesRegisters &&
-                                                           (depth < kDeep || depth < problem.rows));
-  const auto cost = [&, rows = rows, columns = columns](const Block &block) {
-    return tileCost(block, rows, columns, device.units);
-  };
-  Product product;
-  product.roles = takesTurns ? Roles::pingPong : Roles::cooperative;
-  product.block = {128, 192};
-  // dX's rows and dW's columns are 256, which a pair shares: of E there, of X here.
-  const Block large = kind == ProductKind::dHidden ? Block{256, 192} : Block{192, 256};
-  if (!takesTurns && cost({256, 128}) <= cost(product.block)) product.block = {256, 128};
-  if (!takesTurns && sparesRegisters && cost(large) <= cost(product.block)) product.block = large;
-  const bool stores = storesTiles(problem, kind);
-  product.clusterCtas = takesTurns && stores ? 1 : 2;
-  product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, stores, device));
-  product.stages = stores ? 4 : 5;
-  while (product.stages > 3 && sharedBytesOf(problem, kind, product) > device.sharedBytes)
-    --product.stages;
-  return product;
-}
-
-/// A sum of halves reads two numbers and stores two for each of the product's, which takes longer than a
-/// product of a few thousand rows: another tile's hides some of it, and registers are left to load ahead.
-Product chooseHalvesProduct(const Problem &problem, int64_t chunk, const DeviceInfo &device) {
-  const auto [rows, columns, depth] = shapeOf(problem, ProductKind::dWeight, chunk);
-  Product product;
-  product.roles = Schedule::WarpRoles::pingPong;
-  product.block = {128, 128};
-  product.clusterCtas = 1;
-  product.stages = 5;
-  product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, true, device));
-  return product;
-}
-
-/// Two programs of 128 × 128 share a multiprocessor: one multiplies while the other stores. A matrix with
-/// fewer rows or columns takes the next power of two.
-void chooseGpuBlocks(const Problem &problem, const DeviceInfo &device, Config &config) {
-  const auto block = [](int64_t rows, int64_t columns) {
-    const auto fit = [](int64_t size, int64_t least, int64_t most) {
-      int64_t extent = least;
-      while (extent < size && extent < most)
-        extent *= 2;
-      return extent;
-    };
-    return Block{fit(rows, 32, 128), fit(columns, kColumnStep, 128)};
-  };
-  for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight}) {
-    if (device.warpgroups && allowsRoles(problem, kind)) {
-      const bool halves = kind == ProductKind::dWeight && config.halves;
-      config[kind] = halves ? chooseHalvesProduct(problem, config.chunkRows, device)
-                            : chooseWarpgroupProduct(problem, kind, config.chunkRows, device);
-      continue;
-    }
-    const auto [rows, columns, depth] = shapeOf(problem, kind, config.chunkRows);
-    config[kind].block = block(rows, columns);
-    config[kind].rasterRows =
-        static_cast<int>(chooseRaster(config[kind].block, rows, columns, depth, true, device));
-  }
-}
-
 /// A block's shape decides how work is shared, never a result's bits: each element of a product is summed in
 /// the same order in every block. Only the columns of the forward block do decide bits (they are S's partial
 /// sums), so those depend on V alone.
 void chooseBlocks(const Problem &problem, const DeviceInfo &device, Config &config) {
-  if (device.sharedBytes > 0) return chooseGpuBlocks(problem, device, config);
+  if (device.sharedBytes > 0) return chooseGpuProducts(problem, device, config);
   const int units = device.units;
   const int64_t forwardColumns = std::min(kMaxColumns, roundUp(problem.classes, kColumnStep));
   config.forward.block = chooseBlock(config.chunkRows, problem.classes, forwardColumns, units);
@@ -166,26 +88,6 @@ ProductShape shapeOf(const Problem &problem, ProductKind kind, int64_t chunk) {
   return {problem.classes, problem.hidden, chunk};
 }
 
-bool allowsLargeTiles(const Problem &problem, ProductKind kind) {
-  if (kind == ProductKind::forward) return true;
-  if (problem.isUniformRankOne() || problem.terms.margin) return false;
-  if (kind == ProductKind::dWeight) return !problem.accumulate;
-  return !problem.recompute && problem.element != ElementType::f16; // of W's rows, which it widens
-}
-
-int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles) {
-  return block.rows * block.columns / (roles == Schedule::WarpRoles::cooperative ? 256 : 128);
-}
-
-void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &config) {
-  for (const ProductKind kind : {ProductKind::dHidden, ProductKind::dWeight}) {
-    const Product &product = config[kind];
-    if (!hasRoles(product) || accumulatorsOf(product.block, product.roles) <= 128) continue;
-    if (!allowsLargeTiles(problem, kind))
-      config[kind] = chooseWarpgroupProduct(problem, kind, config.chunkRows, device);
-  }
-}
-
 int64_t largestChunk(const Problem &problem, Variant variant, int64_t bytes) {
   const int64_t whole = chunkBucket(std::max<int64_t>(problem.rows, 1));
   if (variant == Variant::whole) return whole;
@@ -197,45 +99,6 @@ int64_t largestChunk(const Problem &problem, Variant variant, int64_t bytes) {
   while (chunk > kMaxRows && chunk * bytesPerRow > bytes)
     chunk = nextSmaller(chunk);
   return balanced(problem.rows, chunk);
-}
-
-int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t depth, bool stored,
-                     const DeviceInfo &device) {
-  const int64_t cached = device.cacheBytes / (stored ? 3 : 2); // both halves of Hopper's cache keep copies
-  constexpr int64_t kMostRows = 64;
-  const int64_t strips = ceilDiv(rows, block.rows), across = ceilDiv(columns, block.columns);
-  const int64_t rowStrip = 2 * block.rows * depth, columnStrips = 2 * block.columns * depth * across;
-  const auto bytes = [&](int64_t raster) {
-    const int64_t atOnce = std::max<int64_t>(1, device.units / raster); // columns of tiles
-    const int64_t leftReads = raster * rowStrip <= cached ? 1 : ceilDiv(across, atOnce);
-    const int64_t rightReads = columnStrips <= cached ? 1 : ceilDiv(strips, raster);
-    return strips * rowStrip * leftReads + columnStrips * rightReads;
-  };
-  int64_t best = 1;
-  for (int64_t raster = 2; raster <= std::min(strips, kMostRows); ++raster)
-    if (device.units % raster == 0 && bytes(raster) <= bytes(best)) best = raster;
-  return best;
-}
-
-double tileCost(const Block &block, int64_t rows, int64_t columns, int units) {
-  constexpr double copyCost = 20; // multiply-adds in the time of one number, when copies hide behind products
-  const double perTile = static_cast<double>(block.rows * block.columns) +
-                         copyCost * static_cast<double>(block.rows + block.columns);
-  const int64_t tiles = ceilDiv(rows, block.rows) * ceilDiv(columns, block.columns);
-  return static_cast<double>(ceilDiv(tiles, units)) * perTile;
-}
-
-bool allowsRoles(const Problem &problem, ProductKind kind) {
-  const auto [a, b] = problem.operands(kind);
-  return problem.aligned && a == b && elementBytes(a) == 2;
-}
-
-int64_t sharedBytesOf(const Problem &problem, ProductKind kind, const Product &product) {
-  constexpr int64_t rowBytes = 128;     // of an operand in one stage: 64 numbers
-  constexpr int64_t barriers = 2 << 10; // and what aligning all that costs
-  // Two store buffers of 8 KiB for each of two warpgroups.
-  const int64_t staging = storesTiles(problem, kind) ? 32 << 10 : 0;
-  return product.stages * (product.block.rows + product.block.columns) * rowBytes + staging + barriers;
 }
 
 std::string Product::str() const {
@@ -264,7 +127,11 @@ std::string Config::str() const {
   std::string text =
       "chunk " + std::to_string(chunkRows) + (halves ? ", dw in halves" : "") + ", forward " + forward.str();
   if (variant == Variant::recompute) text = "slice " + std::to_string(sliceClasses) + ", " + text;
-  if (variant != Variant::lossOnly) text += ", dx " + dHidden.str() + ", dw " + dWeight.str();
+  if (variant == Variant::lossOnly) return text;
+  text += ", dx " + dHidden.str();
+  if (tail.parts > 1)
+    text += ", from row " + std::to_string(tail.begin) + " in " + std::to_string(tail.parts) + " parts";
+  text += ", dw " + dWeight.str();
   return text;
 }
 

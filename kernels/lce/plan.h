@@ -124,6 +124,14 @@ int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t 
 /// its way out.
 int64_t sharedBytesOf(const Problem &problem, ProductKind kind, const Product &product);
 
+/// A chunk's last rows, whose dX is computed in parts of the classes, which are then added up: where whole
+/// tiles leave multiprocessors idle at the end (or all the time, where there are few), parts of them do not.
+struct Tail {
+  int64_t begin = 0; ///< its first row
+  int64_t rows = 0;  ///< to the chunk's end, in whole strips of tiles
+  int64_t parts = 1; ///< of the classes; with 1 there is no tail
+};
+
 /// How it is computed. The same for every N of a bucket, so that a new batch length compiles nothing.
 struct Config {
   Variant variant = Variant::chunked;
@@ -133,6 +141,7 @@ struct Config {
   /// half the memory of an fp32.
   bool halves = false;
   Product forward, dHidden, dWeight;
+  Tail tail;
 
   Product &operator[](ProductKind kind) {
     return kind == ProductKind::forward ? forward : kind == ProductKind::dHidden ? dHidden : dWeight;
@@ -149,6 +158,12 @@ struct Config {
 /// limit). A user error says how much the variant needs at least.
 StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspaceLimit,
                       const DeviceInfo &device);
+
+/// A GPU's products for chunks of `config`, and dX's tail.
+void chooseGpuProducts(const Problem &problem, const DeviceInfo &device, Config &config);
+
+/// The tail that suits the product of dX; none where warps are alike.
+void chooseTail(const Problem &problem, const DeviceInfo &device, Config &config);
 
 /// Tuning is of the plain loss. Where options leave too few registers for what it found for a product, what
 /// `plan` would choose for that takes its place.
@@ -181,6 +196,7 @@ struct Workspace {
   TensorRef rowLoss, lse;         ///< N, unless the caller's own are used
   TensorRef xc, xs;               ///< C×H
   TensorRef u;                    ///< C × columns of dW
+  TensorRef products;             ///< (parts·rows)×H: of dX's tail
   TensorRef target, anchor, redo; ///< C
   TensorRef pending;              ///< 2
   TensorRef sums, tops;           ///< C×T

@@ -108,11 +108,12 @@ using WorkRule = std::function<bool(const Work &)>;
 
 class Rules {
 public:
-  Rules(const Problem &problem, const Config &heuristic) : problem_(problem), heuristic_(heuristic) {}
+  Rules(const Problem &problem, const Config &heuristic, const DeviceInfo &device)
+      : problem_(problem), heuristic_(heuristic), device_(device) {}
 
   std::vector<Work> worksOf(const Configuration &configuration) const {
     std::vector<Work> works;
-    const StatusOr<Config> config = configOf(configuration, problem_);
+    const StatusOr<Config> config = configOf(configuration, problem_, device_);
     if (config.ok())
       for (const ProductSpec &spec : productsOf(problem_, config->chunkRows))
         works.push_back({spec, (*config)[spec.kind]});
@@ -134,6 +135,7 @@ private:
 
   Problem problem_;
   Config heuristic_;
+  DeviceInfo device_;
 };
 
 /// Accumulators and packed panels of one program.
@@ -237,7 +239,8 @@ Configuration configurationOf(const Config &config, const Problem &problem) {
   return configuration;
 }
 
-StatusOr<Config> configOf(const Configuration &configuration, const Problem &problem) {
+StatusOr<Config> configOf(const Configuration &configuration, const Problem &problem,
+                          const DeviceInfo &device) {
   Config config;
   TW_ASSIGN_OR_RETURN(config.variant, parseVariant(configuration.text("variant").value_or("none")));
   if ((config.variant == Variant::lossOnly) == problem.wantsGradients() ||
@@ -252,6 +255,7 @@ StatusOr<Config> configOf(const Configuration &configuration, const Problem &pro
     TW_ASSIGN_OR_RETURN(config[spec.kind], readProduct(configuration, spec));
     TW_RETURN_IF_ERROR(checkRoles(problem, spec, config[spec.kind]));
   }
+  chooseTail(problem, device, config);
   return config;
 }
 
@@ -334,12 +338,12 @@ CostModel costModel(const Problem &problem, const Config &heuristic, const Devic
   });
   const int64_t quarter = device.memoryBytes / 4;
   model.prune("the workspace takes more than a quarter of the device's memory",
-              [problem, quarter](const Configuration &c) {
-                const StatusOr<Config> config = configOf(c, problem);
+              [problem, device, quarter](const Configuration &c) {
+                const StatusOr<Config> config = configOf(c, problem, device);
                 return config.ok() && layOut(problem, *config, nullptr).bytes > quarter;
               });
 
-  const Rules rules(problem, heuristic);
+  const Rules rules(problem, heuristic, device);
   const double cache = static_cast<double>(device.cacheBytes);
   const int units = device.units;
   rules.prune(model, "a program's accumulators and panels exceed the second-level cache",
@@ -368,13 +372,13 @@ CostModel costModel(const Problem &problem, const Config &heuristic, const Devic
 std::optional<Config> tunedConfig(const TuningRecord &record, const Problem &problem, Variant variant,
                                   int64_t workspaceLimit, const DeviceInfo &device) {
   const auto fits = [&](const MeasuredConfiguration &winner) {
-    const StatusOr<Config> config = configOf(winner.configuration, problem);
+    const StatusOr<Config> config = configOf(winner.configuration, problem, device);
     if (!config.ok() || (variant == Variant::whole && config->chunks(problem) > 1)) return false;
     return workspaceLimit == 0 || layOut(problem, *config, nullptr).bytes <= workspaceLimit;
   };
   const MeasuredConfiguration *winner = chooseWinner(record, fits);
   if (!winner) return std::nullopt;
-  Config config = *configOf(winner->configuration, problem);
+  Config config = *configOf(winner->configuration, problem, device);
   if (variant != Variant::automatic && problem.wantsGradients()) config.variant = variant;
   fitToOptions(problem, device, config);
   return config;

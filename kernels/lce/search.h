@@ -17,7 +17,8 @@ TuningKey tuningKey(const Problem &problem, const DeviceInfo &device);
 Configuration configurationOf(const Config &config, const Problem &problem);
 /// A user error when a value is missing, or outside of what the kernels can do: records may come from
 /// anywhere.
-StatusOr<Config> configOf(const Configuration &configuration, const Problem &problem);
+StatusOr<Config> configOf(const Configuration &configuration, const Problem &problem,
+                          const DeviceInfo &device);
 
 /// Chunks and the products' blocks and schedules. The values of `heuristic` are among those to try.
 SearchSpace searchSpace(const Problem &problem, const Config &heuristic, const DeviceInfo &device);

@@ -79,7 +79,7 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
   w.anchor = carver.vector(f32, c);
   w.redo = carver.vector(i32, c);
   w.pending = carver.vector(i32, 2);
-  Carver sums = carver; // u is made once they are used up, in their place
+  Carver sums = carver, products = carver; // u is made once these are used up, in their place
   w.sums = sums.matrix(f32, c, tiles, sumStride);
   w.tops = sums.matrix(f32, c, tiles, sumStride);
   const PerRowSum<bool> rowSums = problem.rowSums();
@@ -87,7 +87,9 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
     if (rowSums[s]) w.rowSums[s] = sums.matrix(f32, c, tiles, sumStride);
   const int64_t columns = config.weightColumns(problem);
   if (problem.dWeight) w.u = carver.matrix(f32, c, columns, columns);
-  carver.skipTo(sums.bytes());
+  if (problem.dHidden && config.tail.parts > 1)
+    w.products = products.matrix(f32, config.tail.parts * config.tail.rows, h, h);
+  carver.skipTo(std::max(sums.bytes(), products.bytes()));
   if (problem.wantsGradients()) {
     const int64_t classes = config.slices(problem) > 1 ? config.sliceClasses : v;
     w.e = carver.matrix(problem.exponentials(), c, classes, paddedStride(classes, problem.exponentials()));

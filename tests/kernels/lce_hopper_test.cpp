@@ -54,7 +54,7 @@ protected:
 
 bool isProduct(const std::string &kernel) {
   return kernel == "lce_forward" || kernel == "lce_complete_again" || kernel == "lce_dx" ||
-         kernel == "lce_dw";
+         kernel == "lce_dx_parts" || kernel == "lce_dw";
 }
 
 LossCase smallCase(int64_t hidden, ElementType element = ElementType::bf16) {
@@ -93,6 +93,16 @@ TEST_F(HopperCall, AddsUpInHalvesByTma) {
   EXPECT_THAT(report.configuration, HasSubstr("in halves"));
   EXPECT_THAT(report.configuration, HasSubstr("dw 128x128/0 pingPong"));
   EXPECT_EQ(kernels.count("lce_dw"), 3u);
+  for (const auto &[name, artifact] : kernels)
+    EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
+}
+
+TEST_F(HopperCall, ComputesPartsOfTheClassesByTma) {
+  const LossReport report = run(makeCase(test::DataKind::random, 300, 64, 12000, ElementType::bf16), {});
+  EXPECT_THAT(report.configuration, HasSubstr("from row 0 in 8 parts"));
+  EXPECT_EQ(kernels.count("lce_dx"), 0u) << "no row is left for it";
+  EXPECT_EQ(kernels.count("lce_dx_parts"), 1u);
+  EXPECT_EQ(kernels.count("lce_dx_total"), 1u);
   for (const auto &[name, artifact] : kernels)
     EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
 }
@@ -137,26 +147,34 @@ TEST_P(HopperFeature, Assembles) {
 }
 
 /// Products of a large problem, in the tiles that the plan gives them. No memory is there for it.
-class LargeProducts : public ::testing::TestWithParam<std::tuple<ElementType, bool>> {};
+struct LargeCase {
+  const char *name;
+  int64_t hidden, classes;
+  std::optional<ElementType> gradients;
+};
+
+class LargeProducts : public ::testing::TestWithParam<LargeCase> {};
 
 TEST_P(LargeProducts, AssembleWithoutSpills) {
-  const auto [gradients, lossOnly] = GetParam();
+  const LargeCase &large = GetParam();
   lce::Problem problem;
-  problem.rows = 16384, problem.hidden = 4096, problem.classes = 128256;
+  problem.rows = 16384, problem.hidden = large.hidden, problem.classes = large.classes;
   problem.element = ElementType::bf16, problem.label = ElementType::i64;
   problem.aligned = true;
-  if (!lossOnly) problem.dHidden = problem.dWeight = gradients;
+  problem.dHidden = problem.dWeight = large.gradients;
   auto device = std::make_unique<test::FakeDevice>(h200(), *parseTarget("sm_90a"));
   std::vector<Artifact> products;
-  device->onLoad = [&](const Artifact &artifact) { products.push_back(artifact); };
+  device->onLoad = [&](const Artifact &artifact) {
+    if (isProduct(artifact.kernel)) products.push_back(artifact);
+  };
   Runtime runtime(std::move(device), Environment());
   const auto config = plan(problem, Variant::automatic, 0, h200());
   ASSERT_TRUE(config.ok());
   std::vector<lce::ProductKind> kinds = {lce::ProductKind::forward};
-  if (!lossOnly) kinds.insert(kinds.end(), {lce::ProductKind::dHidden, lce::ProductKind::dWeight});
+  if (large.gradients) kinds.insert(kinds.end(), {lce::ProductKind::dHidden, lce::ProductKind::dWeight});
   for (const lce::ProductKind kind : kinds)
     ASSERT_TRUE(compileProduct(runtime, problem, *config, kind).ok());
-  EXPECT_EQ(products.size(), kinds.size()) << config->str();
+  EXPECT_EQ(products.size(), large.gradients ? 4 : 1) << config->str(); // dX's last rows are one of their own
   for (const Artifact &artifact : products) // rows that are picked by number need no way for single elements
     EXPECT_THAT(artifact.assembly, ::testing::Not(HasSubstr("global.u16"))) << artifact.kernel;
   const std::string assembler = test::findPtxAssembler();
@@ -166,13 +184,11 @@ TEST_P(LargeProducts, AssembleWithoutSpills) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Gradients, LargeProducts,
-                         ::testing::Values(std::tuple(ElementType::bf16, false),
-                                           std::tuple(ElementType::f32, false),
-                                           std::tuple(ElementType::bf16, true)),
-                         [](const auto &info) {
-                           return std::get<1>(info.param) ? std::string("none")
-                                                          : elementName(std::get<0>(info.param));
-                         });
+                         ::testing::Values(LargeCase{"bf16", 4096, 128256, ElementType::bf16},
+                                           LargeCase{"f32", 4096, 128256, ElementType::f32},
+                                           LargeCase{"none", 4096, 128256, std::nullopt},
+                                           LargeCase{"ofShortRows", 2048, 131072, ElementType::bf16}),
+                         [](const auto &info) { return info.param.name; });
 
 /// Those whose epilogues have the most to do.
 std::vector<test::LossFeature> heavyFeatures() {

@@ -35,7 +35,7 @@ Configuration sample() { return configurationOf(planned(problem()), problem()); 
 TEST(LceSearch, ConfigurationsReadBack) {
   for (const Problem &p : {problem(), problem(1, 1, 1), problem(5000, 64, 100)}) {
     const Configuration configuration = configurationOf(planned(p), p);
-    const auto config = configOf(configuration, p);
+    const auto config = configOf(configuration, p, machine());
     ASSERT_TRUE(config.ok()) << config.status().message();
     EXPECT_EQ(config->str(), planned(p).str());
     EXPECT_EQ(configurationOf(*config, p), configuration);
@@ -55,11 +55,11 @@ TEST(LceSearch, ConfigurationsFromElsewhereAreChecked) {
         Case{"dx_columns", int64_t(0)}, Case{"dw_step", int64_t(8192)}}) {
     Configuration configuration = sample();
     configuration.set(c.name, c.value);
-    const auto config = configOf(configuration, problem());
+    const auto config = configOf(configuration, problem(), machine());
     ASSERT_FALSE(config.ok()) << configuration.str();
     EXPECT_EQ(config.status().kind(), StatusKind::user);
   }
-  EXPECT_FALSE(configOf({}, problem()).ok());
+  EXPECT_FALSE(configOf({}, problem(), machine()).ok());
 }
 
 TEST(LceSearch, EverythingWorthTryingCanBeRead) {
@@ -73,7 +73,7 @@ TEST(LceSearch, EverythingWorthTryingCanBeRead) {
     const auto selection = model.select(space.combinations(sample(), step.parameters));
     EXPECT_GE(selection.kept.size(), step.name == "chunk" ? 3u : 8u) << step.name;
     for (const Configuration &configuration : selection.kept)
-      EXPECT_TRUE(configOf(configuration, p).ok()) << configuration.str();
+      EXPECT_TRUE(configOf(configuration, p, machine()).ok()) << configuration.str();
   }
 }
 
@@ -135,7 +135,7 @@ protected:
     configuration.set("forward_columns", columns);
     configuration.set("forward_roles", roles);
     configuration.set("forward_stages", stages);
-    EXPECT_TRUE(configOf(configuration, p).ok()) << configuration.str();
+    EXPECT_TRUE(configOf(configuration, p, device).ok()) << configuration.str();
     const CostModel model = costModel(p, heuristic, device);
     const std::string *reason = model.exclusion(configuration);
     return reason ? *reason : "";
@@ -153,7 +153,7 @@ TEST_F(HopperSearch, TriesWhatWasFoundToBeFast) {
     std::set<std::string> tried;
     const Configuration first = configurationOf(heuristic, p);
     for (const Configuration &c : model.select(space.combinations(first, step.parameters)).kept)
-      tried.insert((*configOf(c, p))[step.kind].str());
+      tried.insert((*configOf(c, p, device))[step.kind].str());
     return tried;
   };
   const std::vector<ProductStep> steps = productSteps(p, heuristic);
@@ -205,7 +205,7 @@ TEST_F(HopperSearch, MatricesThatAreNotAlignedHaveNoRoles) {
   Problem odd = p;
   odd.aligned = false;
   EXPECT_NE(tuningKey(odd, device).str(), tuningKey(p, device).str());
-  const auto config = configOf(aligned, odd);
+  const auto config = configOf(aligned, odd, device);
   ASSERT_FALSE(config.ok());
   EXPECT_THAT(config.status().message(), HasSubstr("aligned operands of 16 bits"));
   const Config portable = *plan(odd, Variant::automatic, 0, device);
@@ -226,7 +226,7 @@ TEST_F(HopperSearch, PortableProductsAreWalkedInSeveralOrders) {
   for (std::size_t i = 1; i < steps.size(); i += 2) {
     std::set<int> rasters;
     for (const Configuration &c : space.combinations(configurationOf(portable, odd), steps[i].parameters))
-      rasters.insert((*configOf(c, odd))[steps[i].kind].rasterRows);
+      rasters.insert((*configOf(c, odd, device))[steps[i].kind].rasterRows);
     EXPECT_EQ(rasters, (std::set<int>{portable[steps[i].kind].rasterRows, 8, 16})) << steps[i].name;
   }
 }
@@ -256,7 +256,7 @@ TEST(LceSearch, TheLimitChoosesTheWinner) {
     configuration.set("variant", chunk >= p.rows ? "whole" : "chunked");
     configuration.set("chunk_rows", chunk);
     record.winners.push_back({configuration, milliseconds, 5, 0});
-    return layOut(p, *configOf(configuration, p), nullptr).bytes;
+    return layOut(p, *configOf(configuration, p, machine()), nullptr).bytes;
   };
   const int64_t whole = add(1152, 100), small = add(192, 120);
   const auto rows = [&](int64_t limit, Variant variant = Variant::automatic) {

@@ -249,6 +249,30 @@ TEST_P(OnDevice, AddsUpInHalves) {
   }
 }
 
+// dX's last rows in parts of the classes, some of them empty, beside whole ones, and nothing but parts.
+TEST_P(OnDevice, AddsUpPartsOfTheClasses) {
+  for (const ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16})
+    for (const int64_t begin : {0, 192})
+      for (const int64_t parts : {2, 3, 8}) {
+        const LossCase data = makeCase(DataKind::peaked, 500, 64, 400, element, IgnorePattern::some);
+        LossCall call;
+        if (element == ElementType::f16) call.gradient = ElementType::f32;
+        call.labelSmoothing = parts == 3 ? 0.1 : 0;
+        call.variant = Variant::whole;
+        call.changePlan = [&](lce::Config &config) {
+          const int64_t strip = config.dHidden.block.rows;
+          config.tail = {begin, lce::roundUp(config.chunkRows - begin, strip), parts};
+        };
+        check(device, data, call);
+      }
+}
+
+// So many classes that parts of them are planned for two tiles of rows on a GPU.
+TEST_P(OnDevice, FewRowsOfManyClasses) {
+  const LossCase data = makeCase(DataKind::peaked, 300, 64, 12000, ElementType::bf16);
+  check(device, data, {});
+}
+
 // Bad rows of X spoil their own results only.
 TEST_P(OnDevice, NotANumberStaysInItsRow) {
   const float infinity = std::numeric_limits<float>::infinity();

@@ -141,14 +141,36 @@ TEST(PlanForHopper, RastersReadTheFewestBytes) {
   EXPECT_EQ(chooseRaster({128, 192}, 100, 100, 64, true, h200()), 1);
 }
 
-// Tiles of 256×192 keep 132 multiprocessors busy for three rounds, of which the last is nearly full; or for
-// six, of which the last is a third full.
-TEST(PlanForHopper, SmallerTilesWhereLargeOnesLeaveManyIdle) {
-  const auto blockFor = [](int64_t rows, int64_t hidden, int64_t classes) {
-    return plan(hopperProblem(rows, hidden, classes), Variant::automatic, 0, h200())->dHidden.block.str();
-  };
-  EXPECT_EQ(blockFor(8192, 2304, 256000), "256x192");
-  EXPECT_EQ(blockFor(16384, 2048, 131072), "256x128");
+std::string hiddenProduct(int64_t rows, int64_t hidden, int64_t classes, int64_t limit = 0) {
+  const Config config = *plan(hopperProblem(rows, hidden, classes), Variant::automatic, limit, h200());
+  const Tail &tail = config.tail;
+  return config.dHidden.block.str() + " " + std::to_string(tail.begin) + "+" + std::to_string(tail.rows) +
+         "/" + std::to_string(tail.parts);
+}
+
+// Pairs of tiles for 66 pairs of multiprocessors: 22 of each 64 rows' 192 columns are 11 pairs, of which 60
+// strips are ten rounds and the last four, in thirds, two thirds of one.
+TEST(PlanForHopper, PartsOfTheClassesFillTheLastRound) {
+  EXPECT_EQ(hiddenProduct(16384, 4096, 128256), "256x192 15360+1024/3");
+  EXPECT_EQ(hiddenProduct(4096, 4096, 128256), "256x192 3072+1024/3");
+  EXPECT_EQ(hiddenProduct(8192, 2304, 256000), "256x192 0+0/1") << "the last round is nearly full";
+  EXPECT_EQ(hiddenProduct(16384, 2048, 131072), "192x256 15744+768/4") << "11 tiles of 192 are no pairs";
+}
+
+TEST(PlanForHopper, FewRowsAreNothingButParts) {
+  EXPECT_EQ(hiddenProduct(256, 4096, 128256), "192x256 0+384/4");
+  EXPECT_EQ(hiddenProduct(300, 64, 1000), "128x192 0+0/1") << "not worth two launches";
+}
+
+TEST(PlanForHopper, PartsTakeNoMemoryThatIsNotThere) {
+  Problem p = hopperProblem(16384, 4096, 128256);
+  Config config = *plan(p, Variant::automatic, 0, h200());
+  const int64_t bytes = layOut(p, config, nullptr).bytes;
+  ASSERT_GT(config.tail.parts, 1);
+  config.tail = {};
+  EXPECT_EQ(layOut(p, config, nullptr).bytes, bytes) << "u is made in their place";
+  p.recompute = true;
+  EXPECT_EQ(plan(p, Variant::recompute, 0, h200())->tail.parts, 1) << "dX adds up over slices";
 }
 
 // A shallow dW would wait for the stores of large tiles; several chunks' dW is added up, which takes

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "kernels/lce/plan.h"
 #include "kernels/reference.h"
 #include "tests/support/loss_case.h"
 
@@ -24,6 +26,8 @@ struct LossCall : LossOptions {
   std::vector<double> gradOutput, gradLse, gradEntropy;
   int64_t gap = 0;      ///< elements between the rows of every matrix
   bool inPlace = false; ///< cross entropy: the gradient replaces the logits
+  /// Linear cross entropy: changes what `plan` chose, and no tuned configuration is looked for.
+  std::function<void(lce::Config &)> changePlan;
 
   std::string str() const;
 };

@@ -1,5 +1,7 @@
 #include "tests/support/loss_run.h"
 
+#include "kernels/lce_execution.h"
+
 namespace tilewright::test {
 namespace {
 
@@ -106,6 +108,16 @@ LinearCrossEntropyOptions optionsOf(const LossCase &data, const LossCall &call) 
   return options;
 }
 
+StatusOr<LossReport> enqueue(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
+                             const LinearCrossEntropyOptions &options, const LossCall &call) {
+  if (!call.changePlan) return linearCrossEntropy(runtime, tensors, options);
+  const DeviceInfo &device = runtime.device().info();
+  TW_ASSIGN_OR_RETURN(const lce::Problem problem, lce::validate(tensors, options, device));
+  TW_ASSIGN_OR_RETURN(lce::Config config, plan(problem, options.variant, options.workspaceLimit, device));
+  call.changePlan(config);
+  return execute(runtime, problem, config, tensors, options, nullptr);
+}
+
 } // namespace
 
 LossResult runLinearCrossEntropy(Runtime &runtime, const LossCase &data, const LossCall &call) {
@@ -120,7 +132,7 @@ LossResult runLinearCrossEntropy(Runtime &runtime, const LossCase &data, const L
   tensors.hidden = x, tensors.weight = w, tensors.bias = bias;
 
   LossResult result;
-  setReport(result, linearCrossEntropy(runtime, tensors, optionsOf(data, call)), device);
+  setReport(result, enqueue(runtime, tensors, optionsOf(data, call), call), device);
   collectCommon(result, common);
   collect(result, result.dHidden, gradients.hidden);
   collect(result, result.dWeight, gradients.weight);

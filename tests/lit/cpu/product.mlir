@@ -28,3 +28,20 @@ func.func @products(%x: !tile.view<?x?xbf16> {tile.name = "x"}, %w: !tile.view<?
   tile.store %t, %z[%c0, %c0] : tensor<16x64xf32>, !tile.view<?x?xf32>
   return
 }
+
+// A part of the contracted axis: rows of w, and columns of x, from a multiple of 64 on.
+// CHECK-LABEL: func.func @part
+// DOT-LABEL: func.func @part
+// AVX2-LABEL: func.func @part
+// CHECK: %[[STEPS:.*]] = arith.divui %{{.*}}, %c64
+// CHECK: %[[PARTS:.*]] = arith.muli %[[STEPS]], %{{.*}}
+// CHECK: %[[STEP:.*]] = arith.divui %[[PARTS]], %c3
+// CHECK: arith.muli %[[STEP]], %c64
+func.func @part(%x: !tile.view<?x?xbf16> {tile.name = "x"}, %w: !tile.view<?x?xbf16> {tile.name = "w"},
+                %z: !tile.view<?x?xf32> {tile.name = "z"}, %p: index {tile.name = "p"}) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %t = tile.contract %x[%c0] contracting 1, %w[%c0] contracting 0 part %p of 3
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<16x64xf32>
+  tile.store %t, %z[%c0, %c0] : tensor<16x64xf32>, !tile.view<?x?xf32>
+  return
+}

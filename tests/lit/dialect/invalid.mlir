@@ -196,6 +196,13 @@ func.func @contract_axis(%v: !tile.view<?x?xf32>, %i: index) {
 }
 
 // -----
+func.func @contract_part(%v: !tile.view<?x?xf32>, %i: index) {
+  // expected-error@+1 {{expected which part of 3}}
+  %0 = "tile.contract"(%v, %i, %v, %i) {aAxis = 0 : i64, bAxis = 1 : i64, parts = 3 : i64} : (!tile.view<?x?xf32>, index, !tile.view<?x?xf32>, index) -> tensor<8x8xf32>
+  return
+}
+
+// -----
 func.func @dot_shapes(%a: tensor<8x16xf32>) {
   // expected-error@+1 {{expected static tiles MxK and KxN, found 'tensor<8x16xf32>' and 'tensor<8x16xf32>'}}
   %0 = tile.dot %a, %a : tensor<8x16xf32>, tensor<8x16xf32>

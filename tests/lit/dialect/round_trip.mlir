@@ -59,6 +59,8 @@ func.func @values(%x: !tile.view<?x?xbf16>, %f: !tile.view<?x?xf32>, %i: index, 
                   %a: tensor<8x16xf32>, %b: tensor<16x32xf32>, %v: tensor<8x1xf32>, %w: tensor<8x?xf32>) {
   // CHECK: tile.contract %{{.*}}[%{{.*}}] contracting 1, %{{.*}}[%{{.*}}] contracting 0 : !tile.view<?x?xbf16>, !tile.view<?x?xf32> -> tensor<8x16xf32>
   %0 = tile.contract %x[%i] contracting 1, %f[%i] contracting 0 : !tile.view<?x?xbf16>, !tile.view<?x?xf32> -> tensor<8x16xf32>
+  // CHECK: tile.contract %{{.*}}[%{{.*}}] contracting 1, %{{.*}}[%{{.*}}] contracting 0 part %{{.*}} of 3 : !tile.view<?x?xbf16>, !tile.view<?x?xf32> -> tensor<8x16xf32>
+  %third = tile.contract %x[%i] contracting 1, %f[%i] contracting 0 part %i of 3 : !tile.view<?x?xbf16>, !tile.view<?x?xf32> -> tensor<8x16xf32>
   // CHECK: tile.dot %{{.*}}, %{{.*}} : tensor<8x16xf32>, tensor<16x32xf32>
   %1 = tile.dot %a, %b : tensor<8x16xf32>, tensor<16x32xf32>
   // CHECK: tile.iota %{{.*}} along 0 : tensor<8x1xi32>

@@ -89,3 +89,19 @@ func.func @ordered(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x
   tile.store %x, %c[%i, %j] : tensor<128x128xf32>, !tile.view<?x?xf32>
   return
 }
+
+// The part of the contracted axis begins at a multiple of 64 of both operands.
+// CHECK-LABEL: func.func @part(
+// CHECK: %[[STEPS:.*]] = arith.divui %{{.*}}, %c64_i64
+// CHECK: arith.muli %[[STEPS]]
+// CHECK: arith.divui %{{.*}}, %c3_i64
+// CHECK: mma.sync.aligned.m16n8k16
+func.func @part(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                %c: !tile.view<?x?xf32> {tile.name = "c", tile.written}, %p: index {tile.name = "p"})
+    attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %x = tile.contract %a[%c0] contracting 1, %b[%c0] contracting 0 part %p of 3
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>
+  tile.store %x, %c[%c0, %c0] : tensor<128x128xf32>, !tile.view<?x?xf32>
+  return
+}

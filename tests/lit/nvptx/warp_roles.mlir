@@ -291,3 +291,37 @@ func.func @emptied(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x
   }
   return
 }
+
+// A third of the contracted axis: the producer begins at its first step of 64, and both roles do its steps alone.
+// CLUSTER-LABEL: func.func @third(
+// CLUSTER-SAME: cluster_ctas = 2 : i64
+// CLUSTER: setmaxnreg.inc.sync.aligned.u32 232;
+// CLUSTER: %[[FIRST:.*]] = arith.divui %{{.*}}, %c3_i64
+// CLUSTER: %[[AFTER:.*]] = arith.divui %{{.*}}, %c3_i64
+// CLUSTER: arith.subi %[[AFTER]], %[[FIRST]]
+// CLUSTER: wgmma.mma_async
+// CLUSTER: setmaxnreg.dec.sync.aligned.u32 40;
+// CLUSTER: %[[BEGIN:.*]] = arith.divui %{{.*}}, %c3_i64
+// CLUSTER: %[[STEP:.*]] = arith.addi %[[BEGIN]]
+// CLUSTER: arith.muli %[[STEP]], %c64_i64
+// CLUSTER: cp.async.bulk.tensor.2d.shared::cluster.global
+func.func @third(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                 %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 2, 0, 128>, array<i64: 1, 1, 256>]} {
+  %c128 = arith.constant 128 : index
+  %c256 = arith.constant 256 : index
+  %c3 = arith.constant 3 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %to = arith.muli %p, %c128 : index
+  %j = arith.muli %q, %c256 : index
+  %all = tile.dim %c, 0 : !tile.view<?x?xf32>
+  %rows = arith.divui %all, %c3 : index
+  %part = arith.divui %to, %rows : index
+  %before = arith.muli %part, %rows : index
+  %i = arith.subi %to, %before : index
+  %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 0 part %part of 3
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x256xf32>
+  tile.store %x, %c[%to, %j] : tensor<128x256xf32>, !tile.view<?x?xf32>
+  return
+}

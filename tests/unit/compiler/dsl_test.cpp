@@ -246,6 +246,11 @@ const std::vector<Misuse> kMisuses = {
      "dot: expected the columns of the left operand to be a whole axis, found a range"},
     {"ProductOverARangeOnTheRight", [](Scene &s) { dot(s.x.rows(s.r), s.x.rows(s.r)); },
      "dot: expected the rows of the right operand to be a whole axis, found a range"},
+    {"ProductOfNoPart",
+     [](Scene &s) {
+       dot(s.x.rows(s.r), s.x.columns(s.c), {s.r.begin, 0});
+     },
+     "dot: expected a part of at least 1, found one of 0"},
     {"StripOfAVector", [](Scene &s) { dot(s.v.rows(s.r), s.x.columns(s.c)); },
      "dot: expected strips of views of rank 2"},
     {"WholeStrip", [](Scene &s) { dot(s.x.rows(s.all), s.x.columns(s.c)); },

@@ -1,0 +1,243 @@
+// How the products of a problem are computed on a GPU that nothing was measured on.
+
+#include <algorithm>
+
+#include "kernels/lce/plan.h"
+
+namespace tilewright::lce {
+namespace {
+
+using Roles = Schedule::WarpRoles;
+
+/// A loss alone keeps nothing of its product but sums of rows.
+bool storesTiles(const Problem &problem, ProductKind kind) {
+  return kind != ProductKind::forward || problem.wantsGradients();
+}
+
+// Two warpgroups that share a tile leave the tensor cores idle while they store it. What large tiles save
+// is worth that from this depth on.
+constexpr int64_t kDeep = 12 << 10;
+
+/// A tile's time for each step of its depth, in multiply-adds: its own, and the copies of its rows and
+/// columns.
+double tileTime(const Block &block) {
+  constexpr double copyCost = 20; // multiply-adds in the time of one number, when copies hide behind products
+  return static_cast<double>(block.rows * block.columns) +
+         copyCost * static_cast<double>(block.rows + block.columns);
+}
+
+// ---- dX's last rows ----------------------------------------------------------------------------------
+
+/// A product's tiles, as clusters of multiprocessors take them: each so many side by side.
+struct Tiles {
+  int64_t strips, across, workers;
+
+  Tiles(const Product &product, int64_t rows, int64_t columns, int units)
+      : strips(ceilDiv(rows, product.block.rows)),
+        across(ceilDiv(columns, product.block.columns * std::max(1, product.clusterCtas))),
+        workers(std::max(1, units / std::max(1, product.clusterCtas))) {}
+
+  int64_t rounds(int64_t strips, int64_t parts = 1) const {
+    return ceilDiv(strips * across * parts, workers);
+  }
+};
+
+/// What a product takes of all multiprocessors, in tiles one after the other.
+struct TailCost {
+  Tail tail;
+  double rounds;
+};
+
+/// The last strips of rows whose parts fill the multiprocessors better than whole tiles do.
+TailCost cheapestTail(const Problem &problem, const Product &product, int64_t chunk,
+                      const DeviceInfo &device) {
+  constexpr int64_t kMostParts = 8, kMostBytes = int64_t(128) << 20;
+  // Two more launches take an H200 as long as a multiprocessor's 10⁸ multiply-adds, some 40 µs; what the
+  // parts write is read once, at 4 TB/s.
+  constexpr double kLaunches = 1e8, kPerByte = 1.3;
+  const auto [rows, columns, depth] = shapeOf(problem, ProductKind::dHidden, chunk);
+  const Tiles tiles(product, rows, columns, device.units);
+  const double tile = static_cast<double>(product.block.rows * product.block.columns) * double(depth);
+  TailCost best{{}, static_cast<double>(tiles.rounds(tiles.strips))};
+  if (problem.recompute) return best;                               // adds up over slices of the classes
+  const int64_t full = tiles.strips * tiles.across / tiles.workers; // rounds
+  for (const int64_t whole : {full, full - 1}) {
+    const int64_t head = whole * tiles.workers / tiles.across, strips = tiles.strips - head;
+    if (whole < 0 || strips == 0) continue;
+    for (int64_t parts = 2; parts <= kMostParts; ++parts) {
+      const int64_t bytes = 4 * parts * strips * product.block.rows * columns;
+      const double cost = static_cast<double>(tiles.rounds(head)) +
+                          static_cast<double>(tiles.rounds(strips, parts)) / static_cast<double>(parts) +
+                          (kLaunches + kPerByte * static_cast<double>(bytes)) / tile;
+      if (bytes <= kMostBytes && cost < best.rounds)
+        best = {{head * product.block.rows, strips * product.block.rows, parts}, cost};
+    }
+  }
+  return best;
+}
+
+// ---- Warps with roles --------------------------------------------------------------------------------
+
+void chooseRing(const Problem &problem, ProductKind kind, int64_t chunk, const DeviceInfo &device,
+                Product &product) {
+  const auto [rows, columns, depth] = shapeOf(problem, kind, chunk);
+  const bool stores = storesTiles(problem, kind);
+  product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, stores, device));
+  product.stages = stores ? 4 : 5;
+  while (product.stages > 3 && sharedBytesOf(problem, kind, product) > device.sharedBytes)
+    --product.stages;
+}
+
+/// A deep product whose tiles pairs share: those that read the fewest bytes, unless others leave fewer
+/// multiprocessors idle at the end. 192×256 takes 1 to 2 % more than 256×192, for of E less is shared.
+Product chooseHiddenProduct(const Problem &problem, int64_t chunk, const DeviceInfo &device) {
+  constexpr double kWorthwhile = 0.98;
+  Product best;
+  double bestCost = 0;
+  for (const Block &block : {Block{256, 192}, Block{192, 256}, Block{256, 128}, Block{128, 192}}) {
+    Product product;
+    product.roles = Roles::cooperative;
+    product.block = block;
+    product.clusterCtas = 2;
+    if (accumulatorsOf(block, product.roles) > 128 && !allowsLargeTiles(problem, ProductKind::dHidden))
+      continue;
+    const double cost = cheapestTail(problem, product, chunk, device).rounds * tileTime(block);
+    if (bestCost == 0 || cost < kWorthwhile * bestCost) best = product, bestCost = cost;
+  }
+  chooseRing(problem, ProductKind::dHidden, chunk, device, best);
+  return best;
+}
+
+/// Warps with roles for a product of a chunk. Exponentials, and the many stores of a shallow dW, hide behind
+/// another tile's products. Deep ones take the tiles that read the fewest bytes; where few of the largest
+/// kind would leave multiprocessors idle at the end, smaller ones. Pairs share what they copy, as they do
+/// where nothing is stored whose memory a further stage can have.
+Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t chunk,
+                               const DeviceInfo &device) {
+  if (kind == ProductKind::dHidden) return chooseHiddenProduct(problem, chunk, device);
+  const auto [rows, columns, depth] = shapeOf(problem, kind, chunk);
+  const bool sparesRegisters = allowsLargeTiles(problem, kind);
+  const bool takesTurns =
+      kind == ProductKind::forward || (sparesRegisters && (depth < kDeep || depth < problem.rows));
+  const auto cost = [&, rows = rows, columns = columns](const Block &block) {
+    return tileCost(block, rows, columns, device.units);
+  };
+  Product product;
+  product.roles = takesTurns ? Roles::pingPong : Roles::cooperative;
+  product.block = {128, 192};
+  constexpr Block kLarge{192, 256}; // 256 columns of X, which a pair shares
+  if (!takesTurns && cost({256, 128}) <= cost(product.block)) product.block = {256, 128};
+  if (!takesTurns && sparesRegisters && cost(kLarge) <= cost(product.block)) product.block = kLarge;
+  product.clusterCtas = takesTurns && storesTiles(problem, kind) ? 1 : 2;
+  chooseRing(problem, kind, chunk, device, product);
+  return product;
+}
+
+/// A sum of halves reads two numbers and stores two for each of the product's, which takes longer than a
+/// product of a few thousand rows: another tile's hides some of it, and registers are left to load ahead.
+Product chooseHalvesProduct(const Problem &problem, int64_t chunk, const DeviceInfo &device) {
+  const auto [rows, columns, depth] = shapeOf(problem, ProductKind::dWeight, chunk);
+  Product product;
+  product.roles = Roles::pingPong;
+  product.block = {128, 128};
+  product.clusterCtas = 1;
+  product.stages = 5;
+  product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, true, device));
+  return product;
+}
+
+/// Two programs of 128 × 128 share a multiprocessor: one multiplies while the other stores. A matrix with
+/// fewer rows or columns takes the next power of two.
+Product choosePortableProduct(const Problem &problem, ProductKind kind, int64_t chunk,
+                              const DeviceInfo &device) {
+  const auto fit = [](int64_t size, int64_t least, int64_t most) {
+    int64_t extent = least;
+    while (extent < size && extent < most)
+      extent *= 2;
+    return extent;
+  };
+  const auto [rows, columns, depth] = shapeOf(problem, kind, chunk);
+  Product product;
+  product.block = {fit(rows, 32, 128), fit(columns, kColumnStep, 128)};
+  product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, true, device));
+  return product;
+}
+
+} // namespace
+
+void chooseGpuProducts(const Problem &problem, const DeviceInfo &device, Config &config) {
+  for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight}) {
+    if (!device.warpgroups || !allowsRoles(problem, kind))
+      config[kind] = choosePortableProduct(problem, kind, config.chunkRows, device);
+    else if (kind == ProductKind::dWeight && config.halves)
+      config[kind] = chooseHalvesProduct(problem, config.chunkRows, device);
+    else
+      config[kind] = chooseWarpgroupProduct(problem, kind, config.chunkRows, device);
+  }
+  chooseTail(problem, device, config);
+}
+
+void chooseTail(const Problem &problem, const DeviceInfo &device, Config &config) {
+  config.tail = {};
+  if (!problem.dHidden || !hasRoles(config.dHidden)) return;
+  config.tail = cheapestTail(problem, config.dHidden, config.chunkRows, device).tail;
+}
+
+bool allowsLargeTiles(const Problem &problem, ProductKind kind) {
+  if (kind == ProductKind::forward) return true;
+  if (problem.isUniformRankOne() || problem.terms.margin) return false;
+  if (kind == ProductKind::dWeight) return !problem.accumulate;
+  return !problem.recompute && problem.element != ElementType::f16; // of W's rows, which it widens
+}
+
+int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles) {
+  return block.rows * block.columns / (roles == Schedule::WarpRoles::cooperative ? 256 : 128);
+}
+
+void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &config) {
+  for (const ProductKind kind : {ProductKind::dHidden, ProductKind::dWeight}) {
+    const Product &product = config[kind];
+    if (!hasRoles(product) || accumulatorsOf(product.block, product.roles) <= 128) continue;
+    if (!allowsLargeTiles(problem, kind))
+      config[kind] = chooseWarpgroupProduct(problem, kind, config.chunkRows, device);
+  }
+  chooseTail(problem, device, config);
+}
+
+int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t depth, bool stored,
+                     const DeviceInfo &device) {
+  const int64_t cached = device.cacheBytes / (stored ? 3 : 2); // both halves of Hopper's cache keep copies
+  constexpr int64_t kMostRows = 64;
+  const int64_t strips = ceilDiv(rows, block.rows), across = ceilDiv(columns, block.columns);
+  const int64_t rowStrip = 2 * block.rows * depth, columnStrips = 2 * block.columns * depth * across;
+  const auto bytes = [&](int64_t raster) {
+    const int64_t atOnce = std::max<int64_t>(1, device.units / raster); // columns of tiles
+    const int64_t leftReads = raster * rowStrip <= cached ? 1 : ceilDiv(across, atOnce);
+    const int64_t rightReads = columnStrips <= cached ? 1 : ceilDiv(strips, raster);
+    return strips * rowStrip * leftReads + columnStrips * rightReads;
+  };
+  int64_t best = 1;
+  for (int64_t raster = 2; raster <= std::min(strips, kMostRows); ++raster)
+    if (device.units % raster == 0 && bytes(raster) <= bytes(best)) best = raster;
+  return best;
+}
+
+double tileCost(const Block &block, int64_t rows, int64_t columns, int units) {
+  const int64_t tiles = ceilDiv(rows, block.rows) * ceilDiv(columns, block.columns);
+  return static_cast<double>(ceilDiv(tiles, units)) * tileTime(block);
+}
+
+bool allowsRoles(const Problem &problem, ProductKind kind) {
+  const auto [a, b] = problem.operands(kind);
+  return problem.aligned && a == b && elementBytes(a) == 2;
+}
+
+int64_t sharedBytesOf(const Problem &problem, ProductKind kind, const Product &product) {
+  constexpr int64_t rowBytes = 128;     // of an operand in one stage: 64 numbers
+  constexpr int64_t barriers = 2 << 10; // and what aligning all that costs
+  // Two store buffers of 8 KiB for each of two warpgroups.
+  const int64_t staging = storesTiles(problem, kind) ? 32 << 10 : 0;
+  return product.stages * (product.block.rows + product.block.columns) * rowBytes + staging + barriers;
+}
+
+} // namespace tilewright::lce
