@@ -7,9 +7,9 @@ namespace tilewright::lce {
 namespace {
 
 /// Rows of E begin a cache line further than a power of two would have them, lest a column's rows share cache
-/// sets.
+/// sets. A line is a GPU's: what its copy engine moves, 128 bytes a row, is then one.
 int64_t paddedStride(int64_t columns, ElementType element) {
-  const int64_t line = 64 / elementBytes(element);
+  const int64_t line = 128 / elementBytes(element);
   const int64_t stride = roundUp(columns, line);
   return stride % (16 * line) == 0 ? stride + line : stride;
 }
