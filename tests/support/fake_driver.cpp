@@ -185,22 +185,28 @@ struct FakeFunctions {
   }
 
   CUresult cuLinkCreate(unsigned, CUjit_option *, void **values, CUlinkState *state) {
-    fake.errorLog_ = static_cast<char *>(values[0]);
-    return *state = static_cast<CUlinkState>(fresh<void *>(fake.links)), CUDA_SUCCESS;
+    *state = static_cast<CUlinkState>(fresh<void *>(fake.links));
+    fake.linking_[*state].errorLog = static_cast<char *>(values[0]);
+    return CUDA_SUCCESS;
   }
-  CUresult cuLinkAddData(CUlinkState, CUjitInputType, void *data, std::size_t bytes, const char *, unsigned,
-                         CUjit_option *, void **) {
-    fake.assembled.assign(static_cast<const char *>(data), bytes);
-    if (fake.assembled.find("nonsense") == std::string::npos) return CUDA_SUCCESS;
-    std::strcpy(fake.errorLog_, "ptxas application ptx input, line 3; error: nonsense\n");
+  CUresult cuLinkAddData(CUlinkState state, CUjitInputType, void *data, std::size_t bytes, const char *,
+                         unsigned, CUjit_option *, void **) {
+    auto &link = fake.linking_[state];
+    fake.assembled = link.ptx = std::string(static_cast<const char *>(data), bytes);
+    if (link.ptx.find("nonsense") == std::string::npos) return CUDA_SUCCESS;
+    std::strcpy(link.errorLog, "ptxas application ptx input, line 3; error: nonsense\n");
     return CUDA_ERROR_INVALID_PTX;
   }
-  CUresult cuLinkComplete(CUlinkState, void **cubin, std::size_t *bytes) {
-    fake.cubin_ = fakeCubin(fake.assembled);
-    *bytes = fake.cubin_.size();
-    return *cubin = fake.cubin_.data(), CUDA_SUCCESS;
+  CUresult cuLinkComplete(CUlinkState state, void **cubin, std::size_t *bytes) {
+    auto &link = fake.linking_[state];
+    link.cubin = fakeCubin(link.ptx);
+    *bytes = link.cubin.size();
+    return *cubin = link.cubin.data(), CUDA_SUCCESS;
   }
-  CUresult cuLinkDestroy(CUlinkState state) { return release(fake.links, state); }
+  CUresult cuLinkDestroy(CUlinkState state) {
+    fake.linking_.erase(state);
+    return release(fake.links, state);
+  }
 
   CUresult cuModuleLoadData(CUmodule *module, const void *) {
     return *module = static_cast<CUmodule>(fresh<void *>(fake.modules)), CUDA_SUCCESS;

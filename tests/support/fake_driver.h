@@ -80,8 +80,11 @@ private:
   std::vector<std::string> calls_;
   std::vector<FakeLaunch> launches_;
   std::map<std::string, cuda::CUresult> failures_;
-  char *errorLog_ = nullptr; ///< where the link that was begun last wants messages
-  std::string cubin_;        ///< the one made last
+  struct Link {
+    char *errorLog = nullptr; ///< where it wants messages
+    std::string ptx, cubin;
+  };
+  std::map<cuda::CUlinkState, Link> linking_; ///< several threads may link at once
 };
 
 } // namespace tilewright::test
