@@ -94,6 +94,7 @@ void describeLaunch(Artifact &artifact, ModuleOp lowered) {
   artifact.threads = static_cast<int>(noted("threads"));
   artifact.sharedBytes = noted("shared_bytes");
   artifact.persistent = function->hasAttr("persistent");
+  artifact.startsEarly = function->hasAttr("starts_early");
   if (auto ctas = function->getAttrOfType<IntegerAttr>("cluster_ctas"))
     artifact.clusterCtas = static_cast<int>(ctas.getInt());
   if (auto maps = function->getAttrOfType<ArrayAttr>("tensor_maps"))

@@ -77,6 +77,7 @@ static std::unique_ptr<Pass> createLowerToThreadsFor(const Target &target, const
   lowering.roles = static_cast<int64_t>(options.schedule.roles);
   lowering.clusterCtas = options.schedule.clusterCtas;
   lowering.rasterRows = options.schedule.rasterRows;
+  lowering.startsEarly = target.capability() >= 90;
   lowering.sharedLimit = target.sharedLimit();
   return nvptx::createLowerToThreads(lowering);
 }

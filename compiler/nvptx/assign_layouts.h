@@ -30,9 +30,10 @@ struct LoweringOptions {
   int64_t sharedLimit = 99 << 10; ///< bytes of shared memory that a CTA can have
   bool hopper = false;            ///< sm_90a, and matrices that its copy engine can read
   WarpRoles roles = WarpRoles::automatic;
-  int64_t clusterCtas = 0; ///< 1 or 2, see WarpPlan; 0: chosen
-  int64_t rasterRows = 0;  ///< see ProgramOrder; 0: with roles chosen, else CTAs in the grid's order
-  bool warpgroups = false; ///< the threads of this lowering multiply by wgmma
+  int64_t clusterCtas = 0;  ///< 1 or 2, see WarpPlan; 0: chosen
+  int64_t rasterRows = 0;   ///< see ProgramOrder; 0: with roles chosen, else CTAs in the grid's order
+  bool startsEarly = false; ///< waits itself for the launch before it in the stream; from sm_90 on
+  bool warpgroups = false;  ///< the threads of this lowering multiply by wgmma
 };
 
 Multiply multiplyFor(mlir::Type left, mlir::Type right, const LoweringOptions &options);

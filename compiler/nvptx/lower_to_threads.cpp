@@ -44,6 +44,15 @@ static void mergeLoads(func::FuncOp kernel) {
   });
 }
 
+/// Programmatic dependent launch: CTAs take their places while the launch before them in the stream ends, and
+/// wait here until all that it wrote can be seen. Then those of the next launch may take theirs.
+static void waitForLaunchBefore(func::FuncOp lowered) {
+  OpBuilder builder = OpBuilder::atBlockBegin(&lowered.getBody().front());
+  Emitter e(lowered.getLoc(), builder);
+  e.ptx({}, "griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;", "~{memory}", {}, true);
+  lowered->setAttr("starts_early", builder.getUnitAttr());
+}
+
 namespace {
 
 struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
@@ -60,11 +69,15 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
     options.roles = static_cast<WarpRoles>(static_cast<int64_t>(roles));
     options.clusterCtas = clusterCtas;
     options.rasterRows = rasterRows;
+    options.startsEarly = startsEarly;
     declareSharedMemory(getOperation());
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (!kernel->hasAttr(tile::kKernelAttr)) continue;
       if (failed(checkTiles(kernel)) || failed(lower(kernel, options))) return signalPassFailure();
     }
+    if (startsEarly)
+      for (auto lowered : getOperation().getOps<func::FuncOp>())
+        waitForLaunchBefore(lowered);
   }
 
   static LogicalResult lower(func::FuncOp kernel, const LoweringOptions &options) {

@@ -34,6 +34,7 @@ def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
     Option<"roles", "roles", "int64_t", "0", "0: chosen, 1: warps alike, 2: cooperative, 3: pingPong">,
     Option<"clusterCtas", "cluster-ctas", "int64_t", "0", "CTAs that share copies of an operand, 1 or 2; 0: chosen">,
     Option<"rasterRows", "raster-rows", "int64_t", "0", "rows of programs that a persistent grid walks column by column">,
+    Option<"startsEarly", "starts-early", "bool", "false", "for sm_90 and later: a launch waits for the one before it">,
     Option<"sharedLimit", "shared-limit", "int64_t", "101376", "bytes of shared memory that a CTA can have">,
   ];
   let dependentDialects = [

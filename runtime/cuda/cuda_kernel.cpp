@@ -108,8 +108,10 @@ StatusOr<std::unique_ptr<LoadedKernel>> loadBinary(const std::shared_ptr<const C
   CUfunction function = nullptr;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuModuleGetFunction, &function, module.get(), artifact.kernel.c_str()));
   TW_RETURN_IF_ERROR(prepare(driver, function, artifact, device.sharedBytes));
+  int version = 0;
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDriverGetVersion, &version));
   return std::unique_ptr<LoadedKernel>(
-      std::make_unique<CudaKernel>(artifact, context, std::move(module), function, device.units));
+      std::make_unique<CudaKernel>(artifact, context, std::move(module), function, device.units, version));
 }
 
 /// A launch's parameters as the driver wants them: the address of each. Left uninitialised but for what is
@@ -174,6 +176,36 @@ StatusOr<std::array<unsigned, 3>> ctasFor(const Artifact &artifact, const std::v
                                  static_cast<unsigned>(grid[2])};
 }
 
+class LaunchAttributes {
+public:
+  LaunchAttributes(const Artifact &artifact, bool startsEarly) {
+    const unsigned ctas = artifact.clusterCtas;
+    if (ctas > 1) {
+      CUlaunchAttribute &cluster = append(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+      cluster.value.clusterDim = {1, ctas, 1};
+      if (artifact.persistent) cluster.value.clusterDim = {ctas, 1, 1};
+    }
+    if (startsEarly)
+      append(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+          .value.programmaticStreamSerializationAllowed = 1;
+  }
+  CUlaunchAttribute *data() { return attributes_; }
+  unsigned count() const { return count_; }
+
+private:
+  CUlaunchAttribute &append(CUlaunchAttributeID id) {
+    CUlaunchAttribute &attribute = attributes_[count_++];
+    attribute.id = id;
+    return attribute;
+  }
+
+  CUlaunchAttribute attributes_[2] = {};
+  unsigned count_ = 0;
+};
+
+/// CUDA 12.3; drivers before it could not capture such launches in a graph.
+constexpr int kFirstToCaptureEarlyStarts = 12030;
+
 std::string describeLaunch(const CUlaunchConfig &config) {
   return std::to_string(config.gridDimX) + "x" + std::to_string(config.gridDimY) + "x" +
          std::to_string(config.gridDimZ) + " programs of " + std::to_string(config.blockDimX) +
@@ -198,9 +230,10 @@ StatusOr<std::unique_ptr<LoadedKernel>> CudaKernel::load(const std::shared_ptr<c
 }
 
 CudaKernel::CudaKernel(Artifact artifact, std::shared_ptr<const Context> context, Module module,
-                       CUfunction function, int multiprocessors)
+                       CUfunction function, int multiprocessors, int driverVersion)
     : LoadedKernel(std::move(artifact)), context_(std::move(context)), module_(std::move(module)),
-      function_(function), multiprocessors_(multiprocessors) {
+      function_(function), multiprocessors_(multiprocessors),
+      startsEarly_(this->artifact().startsEarly && driverVersion >= kFirstToCaptureEarlyStarts) {
   for (const TensorMap &map : this->artifact().tensorMaps)
     tensorMaps_.push_back(std::make_unique<TensorMapCache>(this->artifact(), map));
 }
@@ -220,10 +253,7 @@ Status CudaKernel::launch(const std::vector<KernelArgument> &arguments, CUstream
     TW_RETURN_IF_ERROR(
         tensorMaps_[i]->describe(context_->driver(), std::get<TensorRef>(argument), slots.appendMap()));
   }
-  CUlaunchAttribute cluster{CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, {}, {}};
-  const unsigned clusterCtas = artifact().clusterCtas;
-  cluster.value.clusterDim = {1, clusterCtas, 1};
-  if (artifact().persistent) cluster.value.clusterDim = {clusterCtas, 1, 1};
+  LaunchAttributes attributes(artifact(), startsEarly_);
   const CUlaunchConfig config = {ctas[0],
                                  ctas[1],
                                  ctas[2],
@@ -232,8 +262,8 @@ Status CudaKernel::launch(const std::vector<KernelArgument> &arguments, CUstream
                                  1,
                                  static_cast<unsigned>(artifact().sharedBytes),
                                  stream,
-                                 &cluster,
-                                 clusterCtas > 1 ? 1u : 0u};
+                                 attributes.data(),
+                                 attributes.count()};
   const CUresult result = context_->driver().cuLaunchKernelEx(&config, function_, slots.addresses(), nullptr);
   if (result == CUDA_SUCCESS) return {};
   const Status cause = context_->driver().error(result, "cuLaunchKernelEx");

@@ -21,13 +21,14 @@ public:
   bool isOf(const Context &context) const { return context_.get() == &context; }
 
   CudaKernel(Artifact artifact, std::shared_ptr<const Context> context, Module module, CUfunction function,
-             int multiprocessors);
+             int multiprocessors, int driverVersion);
 
 private:
   const std::shared_ptr<const Context> context_;
   const Module module_;
   const CUfunction function_;
   const int multiprocessors_;
+  const bool startsEarly_;
   std::vector<std::unique_ptr<TensorMapCache>> tensorMaps_; ///< in the artifact's order
 };
 

@@ -83,6 +83,7 @@ json encodeArtifact(const Artifact &artifact) {
           {"tensorMaps", tensorMaps},
           {"persistent", artifact.persistent},
           {"clusterCtas", artifact.clusterCtas},
+          {"startsEarly", artifact.startsEarly},
           {"compileMilliseconds", artifact.compileMilliseconds}};
 }
 
@@ -101,6 +102,7 @@ Artifact decodeArtifact(const json &value) {
     artifact.tensorMaps.push_back({map.at("parameter"), map.at("boxRows"), map.at("boxColumns")});
   artifact.persistent = value.at("persistent");
   artifact.clusterCtas = value.at("clusterCtas");
+  artifact.startsEarly = value.at("startsEarly");
   artifact.compileMilliseconds = value.at("compileMilliseconds");
   return artifact;
 }

@@ -23,6 +23,7 @@ inline Artifact sampleArtifact(const std::string &kernel = "scale") {
   artifact.tensorMaps = {{0, 128, 64}};
   artifact.persistent = true;
   artifact.clusterCtas = 2;
+  artifact.startsEarly = true;
   artifact.binary = std::string("code \0\1\2\3 of ", 13) + kernel;
   artifact.assembly = "ret";
   artifact.compileMilliseconds = 12.34;
@@ -63,7 +64,7 @@ inline bool sameCode(const Artifact &a, const Artifact &b) {
          sameParameters() && a.grid.size() == b.grid.size() && sameGrid() &&
          a.scratchBytes == b.scratchBytes && a.threads == b.threads && a.sharedBytes == b.sharedBytes &&
          a.tensorMaps.size() == b.tensorMaps.size() && sameTensorMaps() && a.persistent == b.persistent &&
-         a.clusterCtas == b.clusterCtas && a.binary == b.binary && a.assembly == b.assembly;
+         a.clusterCtas == b.clusterCtas && a.startsEarly == b.startsEarly && a.binary == b.binary && a.assembly == b.assembly;
 }
 
 } // namespace tilewright::test

@@ -90,6 +90,25 @@ TEST_F(CudaKernelTest, ArgumentsAreFlattenedInOrder) {
   EXPECT_EQ(config.numAttrs, 0u);
 }
 
+TEST_F(CudaKernelTest, KernelsThatWaitThemselvesStartEarly) {
+  Artifact artifact = axpyArtifact();
+  artifact.startsEarly = true;
+  artifact.clusterCtas = 2;
+  for (int version : {12030, 12020}) { // drivers before 12.3 could not capture such launches
+    fake.version = version;
+    auto kernel = device->load(artifact);
+    ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+    ASSERT_TRUE(device->launch(**kernel, axpyArguments(), nullptr).ok());
+    const std::vector<CUlaunchAttribute> attributes = fake.launches().back().attributes;
+    ASSERT_EQ(attributes.size(), version == 12030 ? 2u : 1u);
+    EXPECT_EQ(attributes[0].id, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+    EXPECT_EQ(attributes[0].value.clusterDim.y, 2u);
+    if (version != 12030) continue;
+    EXPECT_EQ(attributes[1].id, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+    EXPECT_EQ(attributes[1].value.programmaticStreamSerializationAllowed, 1);
+  }
+}
+
 TEST_F(CudaKernelTest, ALaunchIsOneCallThatWaitsForNothing) {
   auto kernel = device->load(axpyArtifact());
   FakeDriver::setCurrent(fake.primaryContext());

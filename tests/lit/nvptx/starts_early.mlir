@@ -1,0 +1,20 @@
+// RUN: tile-opt %s --lower-to-threads="starts-early" | FileCheck %s
+// RUN: tile-opt %s --lower-to-threads | FileCheck %s --check-prefix=LATER
+
+// Nothing is read before the launch before this one is over; then the next one's CTAs may take their places.
+// CHECK-LABEL: func.func @copy(
+// CHECK-SAME: starts_early
+// CHECK-NEXT: griddepcontrol.wait;
+// CHECK-SAME: griddepcontrol.launch_dependents;
+// CHECK-SAME: ~{memory}
+// CHECK: ld.global
+// LATER-LABEL: func.func @copy(
+// LATER-NOT: starts_early
+// LATER-NOT: griddepcontrol
+func.func @copy(%x: !tile.view<?xf32> {tile.name = "x"}, %y: !tile.view<?xf32> {tile.name = "y", tile.written})
+    attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %t = tile.load %x[%c0] : !tile.view<?xf32> -> tensor<1x64xf32>
+  tile.store %t, %y[%c0] : tensor<1x64xf32>, !tile.view<?xf32>
+  return
+}
