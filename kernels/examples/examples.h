@@ -20,8 +20,9 @@ Kernel rowSoftmax(ElementType element);
 ///     (x N×C, gain C, bias C, epsilon, out y N×C)
 Kernel layerNorm(ElementType element);
 
-/// y = GELU(x·w + bias), GELU(t) = t/2 · (1 + erf(t/√2)).
+/// y = GELU(x·w + bias), GELU(t) = t/2 · (1 + erf(t/√2)); a program makes blockRows × blockColumns of it.
 ///     (x M×K, w K×N, bias N, out y M×N)
+Kernel matmulBiasGelu(ElementType element, int64_t blockRows, int64_t blockColumns);
 Kernel matmulBiasGelu(ElementType element);
 
 } // namespace tilewright

@@ -1,6 +1,7 @@
 // The products of linear cross entropy, one configuration after another, against cuBLAS's in the same run:
 //     product_bench --shape 16384,4096,128256 --forward 128x192:pingPong:4:8,128x256:cooperative --dx … --dw
 //     …
+// --gelu: the example's product with bias and GELU, x N×H by w H×V, against the bare product.
 // A configuration is ROWSxCOLUMNS[:ROLES[:STAGES[:RASTERROWS[:CLUSTERCTAS[:STEP[:WARPS]]]]]]. Every result is
 // checked against float64 before it is timed. TILEWRIGHT_DEVICE=cpu checks on a processor, without cuBLAS.
 
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "compiler/compile.h"
+#include "kernels/examples/examples.h"
 #include "kernels/lce/kernels.h"
 #include "runtime/runtime.h"
 #include "tests/gpu/product_data.h"
@@ -36,7 +38,7 @@ struct Config {
   CompileOptions options;
 };
 
-enum class Kind { forward, loss, dx, store, add, halves, finish };
+enum class Kind { forward, loss, dx, store, add, halves, finish, gelu };
 struct Product {
   Kind kind;
   const char *flag;
@@ -49,10 +51,10 @@ struct Settings {
   double seconds = 0.6;
   int rounds = 2;
   bool peaked = false;
-  std::vector<Product> products = {{Kind::forward, "--forward", {}}, {Kind::loss, "--loss", {}},
-                                   {Kind::dx, "--dx", {}},           {Kind::store, "--dw", {}},
-                                   {Kind::add, "--dw-add", {}},      {Kind::halves, "--dw-halves", {}},
-                                   {Kind::finish, "--dw-finish", {}}};
+  std::vector<Product> products = {
+      {Kind::forward, "--forward", {}},  {Kind::loss, "--loss", {}},  {Kind::dx, "--dx", {}},
+      {Kind::store, "--dw", {}},         {Kind::add, "--dw-add", {}}, {Kind::halves, "--dw-halves", {}},
+      {Kind::finish, "--dw-finish", {}}, {Kind::gelu, "--gelu", {}}};
 };
 
 std::vector<std::string> split(const std::string &text, char separator) {
@@ -138,6 +140,8 @@ Kernel kernelOf(Kind kind, ElementType element, const lce::Block &block) {
     return lce::dWeight({element, ElementType::f32, {Mode::add}, block});
   case Kind::halves:
     return lce::dWeight({element, element, {Mode::add, false, true}, block});
+  case Kind::gelu:
+    return matmulBiasGelu(element, block.rows, block.columns);
   case Kind::finish:
     break;
   }
@@ -214,7 +218,10 @@ public:
       TW_ASSIGN_OR_RETURN(const int64_t unwritten, data_.unwritten(tensor, byte));
       if (unwritten) return runtimeError(fmt::format("{} elements of {} are not written", unwritten, name));
     }
-    TW_RETURN_IF_ERROR(isForward(kind_) ? compareForward() : kind_ == Kind::dx ? compareDx() : compareDw());
+    TW_RETURN_IF_ERROR(isForward(kind_)      ? compareForward()
+                       : kind_ == Kind::dx   ? compareDx()
+                       : kind_ == Kind::gelu ? compareGelu()
+                                             : compareDw());
     std::string text;
     for (const auto &[name, error] : errors_) {
       const bool narrow = outputs_.at(name).element != ElementType::f32;
@@ -235,6 +242,13 @@ private:
       TW_ASSIGN_OR_RETURN(Buffer buffer, data_.device().allocate(4 * tensor.sizes[0] * tensor.rowStride));
       tensor.data = buffer.data();
       buffers_.push_back(std::move(buffer));
+      return KernelArgument(tensor);
+    }
+    if (kind_ == Kind::gelu) {
+      TW_ASSIGN_OR_RETURN(const TensorRef tensor, data_.tensor(name == "x"   ? "xc"
+                                                               : name == "w" ? "wt"
+                                                               : name == "y" ? "logits"
+                                                                             : name));
       return KernelArgument(tensor);
     }
     const bool accumulator = name == "partial" || (name == "dw" && kind_ == Kind::add);
@@ -304,6 +318,18 @@ private:
     return {};
   }
 
+  Status compareGelu() {
+    const auto [rows, hidden, classes] = data_.shape();
+    for (int64_t row : sample(rows, 6))
+      for (int64_t j : sample(classes, 24)) {
+        double t = data_.vector("bias", j);
+        for (int64_t h = 0; h < hidden; ++h)
+          t += data_.matrix("xc", row, h) * data_.matrix("wt", h, j);
+        TW_RETURN_IF_ERROR(compare("y", row, j, {0.5 * t * (1 + std::erf(t * M_SQRT1_2))}));
+      }
+    return {};
+  }
+
   ProductData &data_;
   const Kind kind_;
   const Config &config_;
@@ -325,6 +351,12 @@ std::function<Status()> floorOf(const Cublas &cublas, ProductData &data, Kind ki
       TW_ASSIGN_OR_RETURN(const TensorRef w, data.tensor("w"));
       TW_ASSIGN_OR_RETURN(const TensorRef z, data.tensor("logits"));
       return cublas.product(false, true, rows, classes, hidden, x, w, z);
+    }
+    if (kind == Kind::gelu) {
+      TW_ASSIGN_OR_RETURN(const TensorRef x, data.tensor("xc"));
+      TW_ASSIGN_OR_RETURN(const TensorRef w, data.tensor("wt"));
+      TW_ASSIGN_OR_RETURN(const TensorRef y, data.tensor("logits"));
+      return cublas.product(false, false, rows, classes, hidden, x, w, y);
     }
     TW_ASSIGN_OR_RETURN(const TensorRef e, data.tensor(exponentials));
     TW_ASSIGN_OR_RETURN(const TensorRef right, data.tensor(kind == Kind::dx ? "w" : "xs"));

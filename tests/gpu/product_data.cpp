@@ -86,6 +86,8 @@ StatusOr<ProductData::Item> ProductData::make(const std::string &name) const {
   // The row sums of the logits' exponentials lie within fp32's range by far.
   if (name == "xc") return makeMatrix(element_, N, H, scaled(1));
   if (name == "w") return makeMatrix(element_, V, H, scaled(spread / std::sqrt(H)));
+  if (name == "wt") return makeMatrix(element_, H, V, scaled(1 / std::sqrt(H)));
+  if (name == "bias") return makeVector(element_, V, [](int64_t i) { return (i % 17 - 8) / 16.0; });
   if (name == "e" && peaked_) return makeMatrix(element_, N, V, peaked);
   if (name == "e" || name == "e_random") return makeMatrix(element_, N, V, exponential);
   if (name == "xs") return makeMatrix(element_, N, H, scaled(1 / std::sqrt(N)));
