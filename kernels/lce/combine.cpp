@@ -7,6 +7,11 @@ namespace tilewright::lce {
 
 namespace {
 
+// A program waits for its rows' sums before anything else is known, so many small programs wait side by side:
+// 4096 rows of 4096 numbers take an H200 33 µs, with eight rows a program 45 µs, with eight warps 48 µs.
+constexpr int64_t kRows = 4;
+constexpr int kWarps = 4;
+
 std::string str(const CombineSpec &spec) {
   std::string text = "loss";
   if (spec.gradients) {
@@ -169,7 +174,7 @@ Kernel combine(const CombineSpec &spec) {
     const RowTerms terms(spec.terms, spec.gradients.has_value());
     const Parameters p(k, spec, terms);
 
-    const Range rows = k.blockRows(p.row.dim(0), kRowsPerProgram);
+    const Range rows = k.blockRows(p.row.dim(0), kRows);
     const Tile others = sum(p.sums.at(rows, k.whole(p.sums.dim(1))), Axis::columns);
     RowFacts row = factsOf(k, spec, p, rows, others);
     const RowTotals totals = terms.totals(row);
@@ -181,10 +186,9 @@ Kernel combine(const CombineSpec &spec) {
   });
 }
 
-// More warps would have too few registers for the gradients' factors of eight rows.
 CompileOptions combineOptions() {
   CompileOptions options;
-  options.schedule.warps = 4;
+  options.schedule.warps = kWarps;
   return options;
 }
 

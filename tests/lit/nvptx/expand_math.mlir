@@ -65,6 +65,22 @@ func.func @tanh(%x: f32) -> f32 {
   return %y : f32
 }
 
+// One polynomial of x², without a division or a case, that ends at ±1; a NaN stays one.
+// CHECK-LABEL: func.func @erf(
+// CHECK-SAME: %[[X:.*]]: f32
+// CHECK: %[[SQUARE:.*]] = arith.mulf %[[X]], %[[X]]
+// CHECK: arith.minimumf %[[SQUARE]]
+// CHECK-COUNT-15: math.fma
+// CHECK-NOT: math.fma
+// CHECK: %[[Y:.*]] = arith.mulf %[[X]]
+// CHECK: arith.minimumf %[[Y]]
+// CHECK: arith.maximumf
+// CHECK-NOT: arith.divf
+func.func @erf(%x: f32) -> f32 {
+  %y = math.erf %x : f32
+  return %y : f32
+}
+
 // Numbers that were bf16 in memory, and others.
 // CHECK-LABEL: func.func @log(
 // CHECK: llvm.call_intrinsic "llvm.nvvm.lg2.approx.ftz.f"
