@@ -81,6 +81,23 @@ func.func @erf(%x: f32) -> f32 {
   return %y : f32
 }
 
+// 1 + erf x is erfc(-x): its power of two, or what that lacks of 2.
+// CHECK-LABEL: func.func @one_plus_erf(
+// CHECK-SAME: %[[X:.*]]: f32
+// CHECK: %[[SIZE:.*]] = math.absf %[[X]]
+// CHECK-COUNT-7: math.fma
+// CHECK-NOT: math.fma
+// CHECK: %[[REST:.*]] = llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f"
+// CHECK: %[[NEGATIVE:.*]] = arith.cmpf olt, %[[X]]
+// CHECK: %[[MOST:.*]] = arith.subf %{{.*}}, %[[REST]]
+// CHECK: arith.select %[[NEGATIVE]], %[[REST]], %[[MOST]]
+func.func @one_plus_erf(%x: f32) -> f32 {
+  %one = arith.constant 1.0 : f32
+  %y = math.erf %x : f32
+  %z = arith.addf %y, %one : f32
+  return %z : f32
+}
+
 // Numbers that were bf16 in memory, and others.
 // CHECK-LABEL: func.func @log(
 // CHECK: llvm.call_intrinsic "llvm.nvvm.lg2.approx.ftz.f"
