@@ -18,14 +18,6 @@ bool storesTiles(const Problem &problem, ProductKind kind) {
 // is worth that from this depth on.
 constexpr int64_t kDeep = 12 << 10;
 
-/// A tile's time for each step of its depth, in multiply-adds: its own, and the copies of its rows and
-/// columns.
-double tileTime(const Block &block) {
-  constexpr double copyCost = 20; // multiply-adds in the time of one number, when copies hide behind products
-  return static_cast<double>(block.rows * block.columns) +
-         copyCost * static_cast<double>(block.rows + block.columns);
-}
-
 // ---- dX's last rows ----------------------------------------------------------------------------------
 
 /// A product's tiles, as clusters of multiprocessors take them: each so many side by side.
@@ -101,7 +93,7 @@ Product chooseHiddenProduct(const Problem &problem, int64_t chunk, const DeviceI
     product.clusterCtas = 2;
     if (accumulatorsOf(block, product.roles) > 128 && !allowsLargeTiles(problem, ProductKind::dHidden))
       continue;
-    const double cost = cheapestTail(problem, product, chunk, device).rounds * tileTime(block);
+    const double cost = roundsOf(problem, ProductKind::dHidden, product, chunk, device) * tileTime(block);
     if (bestCost == 0 || cost < kWorthwhile * bestCost) best = product, bestCost = cost;
   }
   chooseRing(problem, ProductKind::dHidden, chunk, device, best);
@@ -119,8 +111,8 @@ Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t
   const bool sparesRegisters = allowsLargeTiles(problem, kind);
   const bool takesTurns =
       kind == ProductKind::forward || (sparesRegisters && (depth < kDeep || depth < problem.rows));
-  const auto cost = [&, rows = rows, columns = columns](const Block &block) {
-    return tileCost(block, rows, columns, device.units);
+  const auto cost = [&](const Block &block) {
+    return roundsOf(problem, kind, {block}, chunk, device) * tileTime(block);
   };
   Product product;
   product.roles = takesTurns ? Roles::pingPong : Roles::cooperative;
@@ -222,9 +214,19 @@ int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t 
   return best;
 }
 
-double tileCost(const Block &block, int64_t rows, int64_t columns, int units) {
-  const int64_t tiles = ceilDiv(rows, block.rows) * ceilDiv(columns, block.columns);
-  return static_cast<double>(ceilDiv(tiles, units)) * tileTime(block);
+double tileTime(const Block &block) {
+  constexpr double copyCost = 20; // multiply-adds in the time of one number, when copies hide behind products
+  return static_cast<double>(block.rows * block.columns) +
+         copyCost * static_cast<double>(block.rows + block.columns);
+}
+
+double roundsOf(const Problem &problem, ProductKind kind, const Product &product, int64_t chunk,
+                const DeviceInfo &device) {
+  if (kind == ProductKind::dHidden && hasRoles(product))
+    return cheapestTail(problem, product, chunk, device).rounds;
+  const auto [rows, columns, depth] = shapeOf(problem, kind, chunk);
+  const int64_t tiles = ceilDiv(rows, product.block.rows) * ceilDiv(columns, product.block.columns);
+  return static_cast<double>(ceilDiv(tiles, device.units));
 }
 
 bool allowsRoles(const Problem &problem, ProductKind kind) {

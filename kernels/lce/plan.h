@@ -107,10 +107,14 @@ bool allowsLargeTiles(const Problem &problem, ProductKind kind);
 /// Sums of a tile that each thread of warps with such roles holds; 192 at most.
 int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles);
 
-/// Time of a GPU's product of `rows` × `columns` for each step of its depth, in the multiply-adds that the
-/// busiest of `units` multiprocessors could do meanwhile: those of its tiles, and the copies of their rows
-/// and columns.
-double tileCost(const Block &block, int64_t rows, int64_t columns, int units);
+/// Tiles that the busiest of a device's workers computes of a chunk's product; of dX, in the time of whole
+/// ones, with the tail that suits it.
+double roundsOf(const Problem &problem, ProductKind kind, const Product &product, int64_t chunk,
+                const DeviceInfo &device);
+
+/// Time of a GPU's tile for each step of its depth, in multiply-adds: its own, and the copies of its rows and
+/// columns.
+double tileTime(const Block &block);
 
 /// How many rows of tiles should be walked column by column, as programs with such roles do, so that the
 /// fewest bytes of 16-bit operands come from memory: one wave of tiles reads strips of both operands

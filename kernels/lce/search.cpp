@@ -96,6 +96,7 @@ constexpr double kPackCost = 10;
 struct Work {
   ProductSpec spec;
   Product product;
+  int64_t chunk; ///< rows
 
   int64_t programs() const {
     return ceilDiv(spec.rows, product.block.rows) * ceilDiv(spec.columns, product.block.columns);
@@ -116,7 +117,7 @@ public:
     const StatusOr<Config> config = configOf(configuration, problem_, device_);
     if (config.ok())
       for (const ProductSpec &spec : productsOf(problem_, config->chunkRows))
-        works.push_back({spec, (*config)[spec.kind]});
+        works.push_back({spec, (*config)[spec.kind], std::min(config->chunkRows, problem_.rows)});
     return works;
   }
 
@@ -146,9 +147,9 @@ double scratchBytes(const Work &work, ElementType element) {
 }
 
 /// Multiply-adds of all workers while the busiest one works, over those that are needed.
-double excess(const Work &work, int units) {
-  const double rounds = static_cast<double>(ceilDiv(work.programs(), units));
-  return rounds * units * work.area() /
+double excess(const Problem &problem, const Work &work, const DeviceInfo &device) {
+  const double rounds = roundsOf(problem, work.spec.kind, work.product, work.chunk, device);
+  return rounds * device.units * work.area() /
          (static_cast<double>(work.spec.rows) * static_cast<double>(work.spec.columns));
 }
 
@@ -192,11 +193,12 @@ void addGpuRules(CostModel &model, const Rules &rules, const Problem &problem, c
                 return hasRoles(work.product) && more.stages <= 4 &&
                        sharedBytesOf(problem, work.spec.kind, more) <= shared;
               });
-  model.setEstimate([rules, units = device.units](const Configuration &c) {
+  model.setEstimate([=](const Configuration &c) {
     double sum = 0;
     for (const Work &work : rules.worksOf(c))
       sum += static_cast<double>(work.spec.depth) *
-             tileCost(work.product.block, work.spec.rows, work.spec.columns, units);
+             roundsOf(problem, work.spec.kind, work.product, work.chunk, device) *
+             tileTime(work.product.block);
     return sum;
   });
 }
@@ -349,7 +351,7 @@ CostModel costModel(const Problem &problem, const Config &heuristic, const Devic
   rules.prune(model, "a program's accumulators and panels exceed the second-level cache",
               [=](const Work &work) { return cache > 0 && scratchBytes(work, problem.element) > cache; });
   rules.prune(model, "workers idle, or compute what lies outside of the matrix, for a third of the time",
-              [=](const Work &work) { return excess(work, units) > 1.5 && work.programs() > 1; });
+              [=](const Work &work) { return excess(problem, work, device) > 1.5 && work.programs() > 1; });
   if (device.sharedBytes > 0) {
     addGpuRules(model, rules, problem, device);
     return model;

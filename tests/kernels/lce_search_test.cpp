@@ -184,6 +184,22 @@ TEST_F(HopperSearch, PrunesWhatCannotBeFast) {
   EXPECT_THAT(exclusion(128, 256, "cooperative", 3), HasSubstr("one more stage"));
 }
 
+// 88 tiles would leave a third of the multiprocessors idle, parts of them do not.
+TEST_F(HopperSearch, PartsOfTheClassesKeepFewTilesBusy) {
+  Problem few = p;
+  few.rows = 1024;
+  const Config planned = *plan(few, Variant::automatic, 0, device);
+  Configuration configuration = configurationOf(planned, few);
+  configuration.set("dx_rows", int64_t(256));
+  configuration.set("dx_columns", int64_t(192));
+  const auto config = configOf(configuration, few, device);
+  ASSERT_TRUE(config.ok());
+  EXPECT_GT(config->tail.parts, 1);
+  const CostModel model = costModel(few, planned, device);
+  const std::string *reason = model.exclusion(configuration);
+  EXPECT_EQ(reason, nullptr) << *reason;
+}
+
 // Two warpgroups with a tile each have no registers left for more than the plain loss's dW.
 TEST_F(HopperSearch, OptionsKeepWhatWasTunedForThePlainLossWhereItFits) {
   TuningRecord record;
