@@ -230,6 +230,11 @@ struct Workspace {
   int64_t bytes = 0;
 };
 
+/// Elements between rows of E: they begin a cache line further than a power of two would have them, lest a
+/// column's rows share cache sets. A line is a GPU's: what its copy engine moves, 128 bytes a row, is then
+/// one.
+int64_t paddedStride(int64_t columns, ElementType element);
+
 /// Cuts memory at `base` (256-byte aligned; null to learn the size) for a problem.
 Workspace layOut(const Problem &problem, const Config &config, void *base);
 

@@ -6,14 +6,6 @@
 namespace tilewright::lce {
 namespace {
 
-/// Rows of E begin a cache line further than a power of two would have them, lest a column's rows share cache
-/// sets. A line is a GPU's: what its copy engine moves, 128 bytes a row, is then one.
-int64_t paddedStride(int64_t columns, ElementType element) {
-  const int64_t line = 128 / elementBytes(element);
-  const int64_t stride = roundUp(columns, line);
-  return stride % (16 * line) == 0 ? stride + line : stride;
-}
-
 /// Rows of 4-byte numbers begin at multiples of 16 bytes.
 int64_t wholeStride(int64_t columns) { return roundUp(columns, 4); }
 
@@ -60,6 +52,12 @@ void layOutOptions(const Problem &problem, int64_t c, int64_t tiles, Carver &car
 }
 
 } // namespace
+
+int64_t paddedStride(int64_t columns, ElementType element) {
+  const int64_t line = 128 / elementBytes(element);
+  const int64_t stride = roundUp(columns, line);
+  return stride % (16 * line) == 0 ? stride + line : stride;
+}
 
 Workspace layOut(const Problem &problem, const Config &config, void *base) {
   const ElementType f32 = ElementType::f32, i32 = ElementType::i32;

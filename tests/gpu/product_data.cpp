@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 
+#include "kernels/lce/plan.h"
 #include "tools/number_formats.h"
 
 namespace tilewright::test {
@@ -39,8 +40,11 @@ char *at(const TensorRef &tensor, int64_t row, int64_t column) {
 } // namespace
 
 StatusOr<ProductData::Item> ProductData::makeMatrix(ElementType element, int64_t rows, int64_t columns,
-                                                    const std::function<double()> &draw) const {
-  const int64_t step = 16 / bytesOf(element), stride = (columns + step - 1) / step * step;
+                                                    const std::function<double()> &draw,
+                                                    bool asExponentials) const {
+  const int64_t step = 16 / bytesOf(element);
+  const int64_t stride =
+      asExponentials ? lce::paddedStride(columns, element) : (columns + step - 1) / step * step;
   const int64_t bytes = rows * stride * bytesOf(element), periodBytes = kPeriod * bytesOf(element);
   Item item;
   TW_ASSIGN_OR_RETURN(item.buffer, device_.allocate(bytes));
@@ -88,11 +92,11 @@ StatusOr<ProductData::Item> ProductData::make(const std::string &name) const {
   if (name == "w") return makeMatrix(element_, V, H, scaled(spread / std::sqrt(H)));
   if (name == "wt") return makeMatrix(element_, H, V, scaled(1 / std::sqrt(H)));
   if (name == "bias") return makeVector(element_, V, [](int64_t i) { return (i % 17 - 8) / 16.0; });
-  if (name == "e" && peaked_) return makeMatrix(element_, N, V, peaked);
-  if (name == "e" || name == "e_random") return makeMatrix(element_, N, V, exponential);
+  if (name == "e" && peaked_) return makeMatrix(element_, N, V, peaked, true);
+  if (name == "e" || name == "e_random") return makeMatrix(element_, N, V, exponential, true);
   if (name == "xs") return makeMatrix(element_, N, H, scaled(1 / std::sqrt(N)));
   if (name == "u") return makeMatrix(f32, N, H, scaled(1));
-  if (name == "logits") return makeMatrix(element_, N, V, nullptr);
+  if (name == "logits") return makeMatrix(element_, N, V, nullptr, true);
   if (name == "dx") return makeMatrix(element_, N, H, nullptr);
   if (name == "dw" || name == "low") return makeMatrix(element_, V, H, nullptr);
   if (name == "dw32") return makeMatrix(f32, V, H, nullptr);

@@ -48,8 +48,9 @@ private:
   };
 
   StatusOr<Item> make(const std::string &name) const;
+  /// `asExponentials`: rows as far apart as those of E in a call.
   StatusOr<Item> makeMatrix(ElementType element, int64_t rows, int64_t columns,
-                            const std::function<double()> &draw) const;
+                            const std::function<double()> &draw, bool asExponentials = false) const;
   StatusOr<Item> makeVector(ElementType element, int64_t size,
                             const std::function<double(int64_t)> &value) const;
 

@@ -64,7 +64,8 @@ inline bool sameCode(const Artifact &a, const Artifact &b) {
          sameParameters() && a.grid.size() == b.grid.size() && sameGrid() &&
          a.scratchBytes == b.scratchBytes && a.threads == b.threads && a.sharedBytes == b.sharedBytes &&
          a.tensorMaps.size() == b.tensorMaps.size() && sameTensorMaps() && a.persistent == b.persistent &&
-         a.clusterCtas == b.clusterCtas && a.startsEarly == b.startsEarly && a.binary == b.binary && a.assembly == b.assembly;
+         a.clusterCtas == b.clusterCtas && a.startsEarly == b.startsEarly && a.binary == b.binary &&
+         a.assembly == b.assembly;
 }
 
 } // namespace tilewright::test
