@@ -54,6 +54,9 @@ struct ThreadPool::State {
   std::vector<std::thread> workers;
   const pid_t process = getpid();
 
+  /// fork() copied this object but not its threads, one of which may have held the mutex: nobody will ever
+  /// unlock it, or answer.
+  bool isCopy() const { return process != getpid(); }
   void startWorkers(int count);
   void workUntilStopped();
   void withdraw(const Job *job) { jobs.erase(std::remove(jobs.begin(), jobs.end(), job), jobs.end()); }
@@ -88,10 +91,8 @@ ThreadPool::ThreadPool(int threads) : threads_(std::max(1, threads)), state_(std
 }
 
 ThreadPool::~ThreadPool() {
-  if (state_->process != getpid()) {
-    // fork() copied this object but not its threads: joining them, or destroying what they wait on, would
-    // hang.
-    (void)state_.release();
+  if (state_->isCopy()) {
+    (void)state_.release(); // to join threads that are not there, or destroy what they wait on, would hang
     return;
   }
   {
@@ -105,7 +106,7 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::run(int64_t count, const Work &work) {
   if (count <= 0) return;
-  if (count == 1 || threads_ == 1) return work(0, count);
+  if (count == 1 || threads_ == 1 || state_->isCopy()) return work(0, count);
   Job job(count, work, threads_);
   std::unique_lock<std::mutex> lock(state_->mutex);
   state_->jobs.push_back(&job);
