@@ -7,8 +7,8 @@
 namespace tilewright {
 
 /// Threads that share out numbered work. The calling thread takes part, so every `run` ends even if all other
-/// threads are busy: calls from several threads at once, and from within work, are safe. In a process that was
-/// forked since, where the threads are not, the caller does everything.
+/// threads are busy: calls from several threads at once, and from within work, are safe. In a process that
+/// was forked since, where the threads are not, the caller does everything.
 class ThreadPool {
 public:
   /// `threads` counts the caller; 1 makes none.
