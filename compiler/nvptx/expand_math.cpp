@@ -94,9 +94,9 @@ struct ExpandTanh : OpRewritePattern<math::TanhOp> {
 struct ExpandErf : OpRewritePattern<math::ErfOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  /// 1 + erf x = erfc(-x), of which erfc |x| = 2^(-|x| P(|x|)): a polynomial of degree 7, fitted on [0, 4] as
-  /// that of erf, by which what is small for negative x is so without cancelling. Within 5.4·2⁻²⁴, and for -4
-  /// < x < 0 within 4·10⁻⁵ of itself; from 4 on the power goes on to fall.
+  /// 1 + erf x = erfc(-x), where erfc |x| = 2^(-|x| P(|x|)): P of degree 7, fitted on [0, 4] as Q below. What
+  /// is small for negative x is so without cancelling. Within 5.4·2⁻²⁴; from -4 to 0 within 4·10⁻⁵ of itself,
+  /// and beyond it goes on to fall.
   static Value onePlusErf(ImplicitLocOpBuilder &b, Value x) {
     Value size = b.create<math::AbsFOp>(x), sum = constant(b, 9.65750223e-06f);
     for (float coefficient : {-0.000119461067f, 0.000319063722f, 0.00287074503f, -0.0302242227f, 0.149421915f,

@@ -24,9 +24,9 @@ constexpr int64_t kDeep = 12 << 10;
 struct Tiles {
   int64_t strips, across, workers;
 
-  Tiles(const Product &product, int64_t rows, int64_t columns, int units)
-      : strips(ceilDiv(rows, product.block.rows)),
-        across(ceilDiv(columns, product.block.columns * std::max(1, product.clusterCtas))),
+  Tiles(const Product &product, const ProductShape &shape, int units)
+      : strips(ceilDiv(shape.rows, product.block.rows)),
+        across(ceilDiv(shape.columns, product.block.columns * std::max(1, product.clusterCtas))),
         workers(std::max(1, units / std::max(1, product.clusterCtas))) {}
 
   int64_t rounds(int64_t strips, int64_t parts = 1) const {
@@ -41,28 +41,27 @@ struct TailCost {
 };
 
 /// The last strips of rows whose parts fill the multiprocessors better than whole tiles do.
-TailCost cheapestTail(const Problem &problem, const Product &product, int64_t chunk,
+TailCost cheapestTail(const Problem &problem, const Product &product, const ProductShape &shape,
                       const DeviceInfo &device) {
   constexpr int64_t kMostParts = 8, kMostBytes = int64_t(128) << 20;
   // Two more launches take an H200 as long as a multiprocessor's 10⁸ multiply-adds, some 40 µs; what the
   // parts write is read once, at 4 TB/s.
   constexpr double kLaunches = 1e8, kPerByte = 1.3;
-  const auto [rows, columns, depth] = shapeOf(problem, ProductKind::dHidden, chunk);
-  const Tiles tiles(product, rows, columns, device.units);
-  const double tile = static_cast<double>(product.block.rows * product.block.columns) * double(depth);
+  const Tiles tiles(product, shape, device.units);
+  const double tile = static_cast<double>(product.block.rows * product.block.columns * shape.depth);
   TailCost best{{}, static_cast<double>(tiles.rounds(tiles.strips))};
-  if (problem.recompute) return best;                               // adds up over slices of the classes
+  // There dX adds up over slices of the classes already.
+  if (problem.recompute) return best;
   const int64_t full = tiles.strips * tiles.across / tiles.workers; // rounds
   for (const int64_t whole : {full, full - 1}) {
     const int64_t head = whole * tiles.workers / tiles.across, strips = tiles.strips - head;
     if (whole < 0 || strips == 0) continue;
     for (int64_t parts = 2; parts <= kMostParts; ++parts) {
-      const int64_t bytes = 4 * parts * strips * product.block.rows * columns;
+      const int64_t bytes = 4 * parts * strips * product.block.rows * shape.columns;
       const double cost = static_cast<double>(tiles.rounds(head)) +
                           static_cast<double>(tiles.rounds(strips, parts)) / static_cast<double>(parts) +
                           (kLaunches + kPerByte * static_cast<double>(bytes)) / tile;
-      if (bytes <= kMostBytes && cost < best.rounds)
-        best = {{head * product.block.rows, strips * product.block.rows, parts}, cost};
+      if (bytes <= kMostBytes && cost < best.rounds) best = {{head * product.block.rows, parts}, cost};
     }
   }
   return best;
@@ -70,11 +69,15 @@ TailCost cheapestTail(const Problem &problem, const Product &product, int64_t ch
 
 // ---- Warps with roles --------------------------------------------------------------------------------
 
-void chooseRing(const Problem &problem, ProductKind kind, int64_t chunk, const DeviceInfo &device,
-                Product &product) {
-  const auto [rows, columns, depth] = shapeOf(problem, kind, chunk);
+int rasterOf(const Block &block, const ProductShape &shape, const DeviceInfo &device, bool stored = true) {
+  return static_cast<int>(chooseRaster(block, shape.rows, shape.columns, shape.depth, stored, device));
+}
+
+/// The order of tiles, and as many stages as fit.
+void chooseOrderAndStages(const Problem &problem, ProductKind kind, const ProductShape &shape,
+                          const DeviceInfo &device, Product &product) {
   const bool stores = storesTiles(problem, kind);
-  product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, stores, device));
+  product.rasterRows = rasterOf(product.block, shape, device, stores);
   product.stages = stores ? 4 : 5;
   while (product.stages > 3 && sharedBytesOf(problem, kind, product) > device.sharedBytes)
     --product.stages;
@@ -82,7 +85,7 @@ void chooseRing(const Problem &problem, ProductKind kind, int64_t chunk, const D
 
 /// A deep product whose tiles pairs share: those that read the fewest bytes, unless others leave fewer
 /// multiprocessors idle at the end. 192×256 takes 1 to 2 % more than 256×192, for of E less is shared.
-Product chooseHiddenProduct(const Problem &problem, int64_t chunk, const DeviceInfo &device) {
+Product chooseHiddenProduct(const Problem &problem, const ProductShape &shape, const DeviceInfo &device) {
   constexpr double kWorthwhile = 0.98;
   Product best;
   double bestCost = 0;
@@ -93,10 +96,10 @@ Product chooseHiddenProduct(const Problem &problem, int64_t chunk, const DeviceI
     product.clusterCtas = 2;
     if (accumulatorsOf(block, product.roles) > 128 && !allowsLargeTiles(problem, ProductKind::dHidden))
       continue;
-    const double cost = roundsOf(problem, ProductKind::dHidden, product, chunk, device) * tileTime(block);
+    const double cost = roundsOf(problem, ProductKind::dHidden, product, shape, device) * tileTime(block);
     if (bestCost == 0 || cost < kWorthwhile * bestCost) best = product, bestCost = cost;
   }
-  chooseRing(problem, ProductKind::dHidden, chunk, device, best);
+  chooseOrderAndStages(problem, ProductKind::dHidden, shape, device, best);
   return best;
 }
 
@@ -106,13 +109,13 @@ Product chooseHiddenProduct(const Problem &problem, int64_t chunk, const DeviceI
 /// where nothing is stored whose memory a further stage can have.
 Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t chunk,
                                const DeviceInfo &device) {
-  if (kind == ProductKind::dHidden) return chooseHiddenProduct(problem, chunk, device);
-  const auto [rows, columns, depth] = shapeOf(problem, kind, chunk);
+  const ProductShape shape = shapeOf(problem, kind, chunk);
+  if (kind == ProductKind::dHidden) return chooseHiddenProduct(problem, shape, device);
   const bool sparesRegisters = allowsLargeTiles(problem, kind);
-  const bool takesTurns =
-      kind == ProductKind::forward || (sparesRegisters && (depth < kDeep || depth < problem.rows));
+  const bool takesTurns = kind == ProductKind::forward ||
+                          (sparesRegisters && (shape.depth < kDeep || shape.depth < problem.rows));
   const auto cost = [&](const Block &block) {
-    return roundsOf(problem, kind, {block}, chunk, device) * tileTime(block);
+    return roundsOf(problem, kind, {block}, shape, device) * tileTime(block);
   };
   Product product;
   product.roles = takesTurns ? Roles::pingPong : Roles::cooperative;
@@ -121,20 +124,19 @@ Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t
   if (!takesTurns && cost({256, 128}) <= cost(product.block)) product.block = {256, 128};
   if (!takesTurns && sparesRegisters && cost(kLarge) <= cost(product.block)) product.block = kLarge;
   product.clusterCtas = takesTurns && storesTiles(problem, kind) ? 1 : 2;
-  chooseRing(problem, kind, chunk, device, product);
+  chooseOrderAndStages(problem, kind, shape, device, product);
   return product;
 }
 
 /// A sum of halves reads two numbers and stores two for each of the product's, which takes longer than a
 /// product of a few thousand rows: another tile's hides some of it, and registers are left to load ahead.
 Product chooseHalvesProduct(const Problem &problem, int64_t chunk, const DeviceInfo &device) {
-  const auto [rows, columns, depth] = shapeOf(problem, ProductKind::dWeight, chunk);
   Product product;
   product.roles = Roles::pingPong;
   product.block = {128, 128};
   product.clusterCtas = 1;
   product.stages = 5;
-  product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, true, device));
+  product.rasterRows = rasterOf(product.block, shapeOf(problem, ProductKind::dWeight, chunk), device);
   return product;
 }
 
@@ -148,10 +150,10 @@ Product choosePortableProduct(const Problem &problem, ProductKind kind, int64_t 
       extent *= 2;
     return extent;
   };
-  const auto [rows, columns, depth] = shapeOf(problem, kind, chunk);
+  const ProductShape shape = shapeOf(problem, kind, chunk);
   Product product;
-  product.block = {fit(rows, 32, 128), fit(columns, kColumnStep, 128)};
-  product.rasterRows = static_cast<int>(chooseRaster(product.block, rows, columns, depth, true, device));
+  product.block = {fit(shape.rows, 32, 128), fit(shape.columns, kColumnStep, 128)};
+  product.rasterRows = rasterOf(product.block, shape, device);
   return product;
 }
 
@@ -172,7 +174,8 @@ void chooseGpuProducts(const Problem &problem, const DeviceInfo &device, Config 
 void chooseTail(const Problem &problem, const DeviceInfo &device, Config &config) {
   config.tail = {};
   if (!problem.dHidden || !hasRoles(config.dHidden)) return;
-  config.tail = cheapestTail(problem, config.dHidden, config.chunkRows, device).tail;
+  const ProductShape shape = shapeOf(problem, ProductKind::dHidden, config.chunkRows);
+  config.tail = cheapestTail(problem, config.dHidden, shape, device).tail;
 }
 
 bool allowsLargeTiles(const Problem &problem, ProductKind kind) {
@@ -190,10 +193,10 @@ void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &conf
   for (const ProductKind kind : {ProductKind::dHidden, ProductKind::dWeight}) {
     const Product &product = config[kind];
     if (!hasRoles(product) || accumulatorsOf(product.block, product.roles) <= 128) continue;
-    if (!allowsLargeTiles(problem, kind))
-      config[kind] = chooseWarpgroupProduct(problem, kind, config.chunkRows, device);
+    if (allowsLargeTiles(problem, kind)) continue;
+    config[kind] = chooseWarpgroupProduct(problem, kind, config.chunkRows, device);
+    chooseTail(problem, device, config);
   }
-  chooseTail(problem, device, config);
 }
 
 int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t depth, bool stored,
@@ -220,12 +223,12 @@ double tileTime(const Block &block) {
          copyCost * static_cast<double>(block.rows + block.columns);
 }
 
-double roundsOf(const Problem &problem, ProductKind kind, const Product &product, int64_t chunk,
+double roundsOf(const Problem &problem, ProductKind kind, const Product &product, const ProductShape &shape,
                 const DeviceInfo &device) {
   if (kind == ProductKind::dHidden && hasRoles(product))
-    return cheapestTail(problem, product, chunk, device).rounds;
-  const auto [rows, columns, depth] = shapeOf(problem, kind, chunk);
-  const int64_t tiles = ceilDiv(rows, product.block.rows) * ceilDiv(columns, product.block.columns);
+    return cheapestTail(problem, product, shape, device).rounds;
+  const int64_t tiles =
+      ceilDiv(shape.rows, product.block.rows) * ceilDiv(shape.columns, product.block.columns);
   return static_cast<double>(ceilDiv(tiles, device.units));
 }
 

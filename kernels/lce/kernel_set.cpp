@@ -127,21 +127,20 @@ private:
     };
     const CompileOptions options = optionsFor(ProductKind::dHidden);
     const int64_t slices = config_.slices(p_);
-    const bool isTailAlone = config_.tail.parts > 1 && config_.tail.begin == 0;
-    if (!isTailAlone)
+    if (!config_.hasTail() || config_.tail.begin > 0)
       want(kernels.dHidden.first, dHidden(specOf(slices == 1 ? Slice::only : Slice::first)), options);
     if (slices > 2) want(kernels.dHidden.next, dHidden(specOf(Slice::next)), options);
     if (slices > 1) want(kernels.dHidden.last, dHidden(specOf(Slice::last)), options);
-    if (config_.tail.parts > 1) hiddenTail(kernels, specOf(Slice::only), options);
+    if (config_.hasTail()) hiddenTail(kernels, specOf(Slice::only), options);
   }
 
   /// A part's tiles go side by side.
   void hiddenTail(KernelSet &kernels, DHiddenSpec total, CompileOptions options) {
-    const Tail &tail = config_.tail;
-    options.schedule.rasterRows = static_cast<int>(tail.rows / total.block.rows);
-    want(kernels.dHiddenParts, dHiddenParts({p_.element, p_.exponentials(), total.block, tail.parts}),
+    options.schedule.rasterRows = static_cast<int>(config_.tailRows() / total.block.rows);
+    total.parts = config_.tail.parts;
+    want(kernels.dHiddenParts, dHiddenParts({p_.element, p_.exponentials(), total.block, total.parts}),
          options);
-    total.parts = tail.parts, total.block = kTotalBlock;
+    total.block = kTotalBlock;
     want(kernels.dHiddenTotal, dHidden(total));
   }
 

@@ -205,15 +205,11 @@ Status Launches::complete() {
 
 Status Launches::hiddenGradient(int64_t slice) {
   const int64_t slices = config_.slices(p_), rows = c_.e.sizes[0];
-  if (config_.tail.parts == 1)
-    return launchPart(kernels_.dHidden, slice, slices, hiddenArguments(c_.e, slice, 0, rows), c_.partialX,
-                      t_.dHidden);
-  const int64_t head = std::min(rows, config_.tail.begin);
-  if (head > 0) {
-    KernelArguments arguments = hiddenArguments(c_.e.rows(0, head), slice, 0, head);
-    arguments.push_back(t_.dHidden);
-    TW_RETURN_IF_ERROR(launch(kernels_.dHidden.first, arguments));
-  }
+  const int64_t head = config_.hasTail() ? std::min(rows, config_.tail.begin) : rows;
+  if (head > 0)
+    TW_RETURN_IF_ERROR(launchPart(kernels_.dHidden, slice, slices,
+                                  hiddenArguments(c_.e.rows(0, head), slice, 0, head), c_.partialX,
+                                  t_.dHidden));
   return head < rows ? hiddenTail(head, rows - head) : Status();
 }
 

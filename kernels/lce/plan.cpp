@@ -119,6 +119,8 @@ std::string Problem::str() const {
   return text + terms.logitStr() + terms.rowStr() + outputs.str() + (accumulate ? ",accumulate" : "");
 }
 
+int64_t Config::tailRows() const { return roundUp(chunkRows - tail.begin, dHidden.block.rows); }
+
 int64_t Config::chunks(const Problem &problem) const {
   return std::max<int64_t>(1, ceilDiv(problem.rows, chunkRows));
 }
@@ -129,7 +131,7 @@ std::string Config::str() const {
   if (variant == Variant::recompute) text = "slice " + std::to_string(sliceClasses) + ", " + text;
   if (variant == Variant::lossOnly) return text;
   text += ", dx " + dHidden.str();
-  if (tail.parts > 1)
+  if (hasTail())
     text += ", from row " + std::to_string(tail.begin) + " in " + std::to_string(tail.parts) + " parts";
   text += ", dw " + dWeight.str();
   return text;
@@ -218,12 +220,22 @@ StatusOr<Config> planRecompute(const Problem &asked, int64_t workspaceLimit, con
   }
 }
 
+int64_t exponentialBytes(const Problem &problem, int64_t chunkRows) {
+  if (!problem.wantsGradients()) return 0;
+  const ElementType type = problem.exponentials();
+  return std::min(chunkRows, problem.rows) * paddedStride(problem.classes, type) * elementBytes(type);
+}
+
 /// The largest chunks that fit; where none do, `smallest` is what the smallest need.
 std::optional<Config> inChunks(const Problem &problem, Variant variant, int64_t workspaceLimit,
                                const DeviceInfo &device, bool halves, int64_t &smallest) {
   const int64_t largest = largestChunk(problem, variant, chunkBytes(device));
   for (int64_t chunk = largest; chunk >= kRowStep; chunk = nextSmaller(chunk)) {
-    const Config config = configFor(problem, variant, balanced(problem.rows, chunk), device, halves);
+    const int64_t rows = balanced(problem.rows, chunk);
+    // Where E alone is too large, nothing else has to be chosen; but for the ends, which other rules ask for.
+    const bool isEnd = chunk == largest || nextSmaller(chunk) < kRowStep;
+    if (!isEnd && workspaceLimit > 0 && exponentialBytes(problem, rows) > workspaceLimit) continue;
+    const Config config = configFor(problem, variant, rows, device, halves);
     const int64_t bytes = layOut(problem, config, nullptr).bytes;
     if (chunk == largest)
       if (const auto single = inOneChunk(problem, config, bytes, workspaceLimit, device)) return *single;

@@ -107,9 +107,9 @@ bool allowsLargeTiles(const Problem &problem, ProductKind kind);
 /// Sums of a tile that each thread of warps with such roles holds; 192 at most.
 int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles);
 
-/// Tiles that the busiest of a device's workers computes of a chunk's product; of dX, in the time of whole
-/// ones, with the tail that suits it.
-double roundsOf(const Problem &problem, ProductKind kind, const Product &product, int64_t chunk,
+/// Tiles that the busiest of a device's workers computes of a product; of dX, in the time of whole ones, with
+/// the tail that suits it.
+double roundsOf(const Problem &problem, ProductKind kind, const Product &product, const ProductShape &shape,
                 const DeviceInfo &device);
 
 /// Time of a GPU's tile for each step of its depth, in multiply-adds: its own, and the copies of its rows and
@@ -132,7 +132,6 @@ int64_t sharedBytesOf(const Problem &problem, ProductKind kind, const Product &p
 /// tiles leave multiprocessors idle at the end (or all the time, where there are few), parts of them do not.
 struct Tail {
   int64_t begin = 0; ///< its first row
-  int64_t rows = 0;  ///< to the chunk's end, in whole strips of tiles
   int64_t parts = 1; ///< of the classes; with 1 there is no tail
 };
 
@@ -151,6 +150,8 @@ struct Config {
     return kind == ProductKind::forward ? forward : kind == ProductKind::dHidden ? dHidden : dWeight;
   }
   const Product &operator[](ProductKind kind) const { return const_cast<Config &>(*this)[kind]; }
+  bool hasTail() const { return tail.parts > 1; }
+  int64_t tailRows() const;                     ///< to the chunk's end, in whole strips of dX's tiles
   int64_t chunks(const Problem &problem) const; ///< at least 1
   int64_t slices(const Problem &problem) const; ///< of the classes, at least 1
   /// Columns of dW that are made at a time, lest u, which holds all rows' part of them, becomes large.

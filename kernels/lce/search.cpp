@@ -96,7 +96,6 @@ constexpr double kPackCost = 10;
 struct Work {
   ProductSpec spec;
   Product product;
-  int64_t chunk; ///< rows
 
   int64_t programs() const {
     return ceilDiv(spec.rows, product.block.rows) * ceilDiv(spec.columns, product.block.columns);
@@ -117,7 +116,7 @@ public:
     const StatusOr<Config> config = configOf(configuration, problem_, device_);
     if (config.ok())
       for (const ProductSpec &spec : productsOf(problem_, config->chunkRows))
-        works.push_back({spec, (*config)[spec.kind], std::min(config->chunkRows, problem_.rows)});
+        works.push_back({spec, (*config)[spec.kind]});
     return works;
   }
 
@@ -148,7 +147,7 @@ double scratchBytes(const Work &work, ElementType element) {
 
 /// Multiply-adds of all workers while the busiest one works, over those that are needed.
 double excess(const Problem &problem, const Work &work, const DeviceInfo &device) {
-  const double rounds = roundsOf(problem, work.spec.kind, work.product, work.chunk, device);
+  const double rounds = roundsOf(problem, work.spec.kind, work.product, work.spec, device);
   return rounds * device.units * work.area() /
          (static_cast<double>(work.spec.rows) * static_cast<double>(work.spec.columns));
 }
@@ -197,7 +196,7 @@ void addGpuRules(CostModel &model, const Rules &rules, const Problem &problem, c
     double sum = 0;
     for (const Work &work : rules.worksOf(c))
       sum += static_cast<double>(work.spec.depth) *
-             roundsOf(problem, work.spec.kind, work.product, work.chunk, device) *
+             roundsOf(problem, work.spec.kind, work.product, work.spec, device) *
              tileTime(work.product.block);
     return sum;
   });

@@ -85,8 +85,8 @@ Workspace layOut(const Problem &problem, const Config &config, void *base) {
     if (rowSums[s]) w.rowSums[s] = sums.matrix(f32, c, tiles, sumStride);
   const int64_t columns = config.weightColumns(problem);
   if (problem.dWeight) w.u = carver.matrix(f32, c, columns, columns);
-  if (problem.dHidden && config.tail.parts > 1)
-    w.products = products.matrix(f32, config.tail.parts * config.tail.rows, h, h);
+  if (problem.dHidden && config.hasTail())
+    w.products = products.matrix(f32, config.tail.parts * config.tailRows(), h, h);
   carver.skipTo(std::max(sums.bytes(), products.bytes()));
   if (problem.wantsGradients()) {
     const int64_t classes = config.slices(problem) > 1 ? config.sliceClasses : v;

@@ -163,7 +163,7 @@ Status CudaDevice::assemble(Artifact &artifact) {
 }
 
 StatusOr<std::unique_ptr<LoadedKernel>> CudaDevice::load(const Artifact &artifact) {
-  return CudaKernel::load(context_, artifact, info());
+  return CudaKernel::load(context_, artifact, description_);
 }
 
 Status CudaDevice::launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,

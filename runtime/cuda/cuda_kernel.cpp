@@ -100,18 +100,16 @@ StatusOr<std::string> binaryOf(const std::shared_ptr<const Context> &context, co
 
 StatusOr<std::unique_ptr<LoadedKernel>> loadBinary(const std::shared_ptr<const Context> &context,
                                                    const Artifact &artifact, const std::string &binary,
-                                                   const DeviceInfo &device) {
+                                                   const DeviceDescription &device) {
   const Driver &driver = context->driver();
   CUmodule loaded = nullptr;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuModuleLoadData, &loaded, binary.data()));
   Module module(context, loaded);
   CUfunction function = nullptr;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuModuleGetFunction, &function, module.get(), artifact.kernel.c_str()));
-  TW_RETURN_IF_ERROR(prepare(driver, function, artifact, device.sharedBytes));
-  int version = 0;
-  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDriverGetVersion, &version));
+  TW_RETURN_IF_ERROR(prepare(driver, function, artifact, device.info.sharedBytes));
   return std::unique_ptr<LoadedKernel>(
-      std::make_unique<CudaKernel>(artifact, context, std::move(module), function, device.units, version));
+      std::make_unique<CudaKernel>(artifact, context, std::move(module), function, device));
 }
 
 /// A launch's parameters as the driver wants them: the address of each. Left uninitialised but for what is
@@ -176,6 +174,7 @@ StatusOr<std::array<unsigned, 3>> ctasFor(const Artifact &artifact, const std::v
                                  static_cast<unsigned>(grid[2])};
 }
 
+/// What a launch asks for beside its grid.
 class LaunchAttributes {
 public:
   LaunchAttributes(const Artifact &artifact, bool startsEarly) {
@@ -215,7 +214,8 @@ std::string describeLaunch(const CUlaunchConfig &config) {
 } // namespace
 
 StatusOr<std::unique_ptr<LoadedKernel>> CudaKernel::load(const std::shared_ptr<const Context> &context,
-                                                         const Artifact &artifact, const DeviceInfo &device) {
+                                                         const Artifact &artifact,
+                                                         const DeviceDescription &device) {
   TW_RETURN_IF_ERROR(checkArtifact(artifact));
   if (!artifact.tensorMaps.empty() && !context->driver().cuTensorMapEncodeTiled)
     return kernelError(artifact, userError("expected a driver that knows TMA, found an older one; install "
@@ -230,10 +230,10 @@ StatusOr<std::unique_ptr<LoadedKernel>> CudaKernel::load(const std::shared_ptr<c
 }
 
 CudaKernel::CudaKernel(Artifact artifact, std::shared_ptr<const Context> context, Module module,
-                       CUfunction function, int multiprocessors, int driverVersion)
+                       CUfunction function, const DeviceDescription &device)
     : LoadedKernel(std::move(artifact)), context_(std::move(context)), module_(std::move(module)),
-      function_(function), multiprocessors_(multiprocessors),
-      startsEarly_(this->artifact().startsEarly && driverVersion >= kFirstToCaptureEarlyStarts) {
+      function_(function), multiprocessors_(device.info.units),
+      startsEarly_(this->artifact().startsEarly && device.driverVersion >= kFirstToCaptureEarlyStarts) {
   for (const TensorMap &map : this->artifact().tensorMaps)
     tensorMaps_.push_back(std::make_unique<TensorMapCache>(this->artifact(), map));
 }

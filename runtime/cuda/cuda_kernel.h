@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/cuda/describe_device.h"
 #include "runtime/cuda/handles.h"
 #include "runtime/cuda/tensor_map.h"
 #include "runtime/device.h"
@@ -14,14 +15,15 @@ class CudaKernel final : public LoadedKernel {
 public:
   /// Takes the artifact's binary, or else assembles its PTX. `device`: what the context's one is.
   static StatusOr<std::unique_ptr<LoadedKernel>> load(const std::shared_ptr<const Context> &context,
-                                                      const Artifact &artifact, const DeviceInfo &device);
+                                                      const Artifact &artifact,
+                                                      const DeviceDescription &device);
 
   Status launch(const std::vector<KernelArgument> &arguments, CUstream stream) const;
 
   bool isOf(const Context &context) const { return context_.get() == &context; }
 
   CudaKernel(Artifact artifact, std::shared_ptr<const Context> context, Module module, CUfunction function,
-             int multiprocessors, int driverVersion);
+             const DeviceDescription &device);
 
 private:
   const std::shared_ptr<const Context> context_;

@@ -244,18 +244,18 @@ private:
       buffers_.push_back(std::move(buffer));
       return KernelArgument(tensor);
     }
-    if (kind_ == Kind::gelu) {
-      TW_ASSIGN_OR_RETURN(const TensorRef tensor, data_.tensor(name == "x"   ? "xc"
-                                                               : name == "w" ? "wt"
-                                                               : name == "y" ? "logits"
-                                                                             : name));
-      return KernelArgument(tensor);
-    }
-    const bool accumulator = name == "partial" || (name == "dw" && kind_ == Kind::add);
-    TW_ASSIGN_OR_RETURN(const TensorRef tensor, data_.tensor(accumulator                       ? "dw32"
-                                                             : name == "e" && isForward(kind_) ? "logits"
-                                                                                               : name));
+    TW_ASSIGN_OR_RETURN(const TensorRef tensor, data_.tensor(dataFor(name)));
     return KernelArgument(tensor);
+  }
+
+  /// What ProductData calls a parameter.
+  std::string dataFor(const std::string &name) const {
+    if (kind_ == Kind::gelu) {
+      const std::map<std::string, std::string> names = {{"x", "xc"}, {"w", "wt"}, {"y", "logits"}};
+      return names.count(name) ? names.at(name) : name;
+    }
+    if (name == "partial" || (name == "dw" && kind_ == Kind::add)) return "dw32";
+    return name == "e" && isForward(kind_) ? "logits" : name;
   }
 
   /// Adds the errors of one row's columns [begin, begin + want.size()) of an output.
@@ -346,17 +346,12 @@ std::function<Status()> floorOf(const Cublas &cublas, ProductData &data, Kind ki
   return [&cublas, &data, kind, peaked]() -> Status {
     const auto [rows, hidden, classes] = data.shape();
     const std::string exponentials = peaked ? "e_random" : "e";
-    if (isForward(kind)) {
+    if (isForward(kind) || kind == Kind::gelu) {
+      const bool byRows = isForward(kind); // w is V×H, or else H×V
       TW_ASSIGN_OR_RETURN(const TensorRef x, data.tensor("xc"));
-      TW_ASSIGN_OR_RETURN(const TensorRef w, data.tensor("w"));
+      TW_ASSIGN_OR_RETURN(const TensorRef w, data.tensor(byRows ? "w" : "wt"));
       TW_ASSIGN_OR_RETURN(const TensorRef z, data.tensor("logits"));
-      return cublas.product(false, true, rows, classes, hidden, x, w, z);
-    }
-    if (kind == Kind::gelu) {
-      TW_ASSIGN_OR_RETURN(const TensorRef x, data.tensor("xc"));
-      TW_ASSIGN_OR_RETURN(const TensorRef w, data.tensor("wt"));
-      TW_ASSIGN_OR_RETURN(const TensorRef y, data.tensor("logits"));
-      return cublas.product(false, false, rows, classes, hidden, x, w, y);
+      return cublas.product(false, byRows, rows, classes, hidden, x, w, z);
     }
     TW_ASSIGN_OR_RETURN(const TensorRef e, data.tensor(exponentials));
     TW_ASSIGN_OR_RETURN(const TensorRef right, data.tensor(kind == Kind::dx ? "w" : "xs"));

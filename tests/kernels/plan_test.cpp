@@ -141,11 +141,11 @@ TEST(PlanForHopper, RastersReadTheFewestBytes) {
   EXPECT_EQ(chooseRaster({128, 192}, 100, 100, 64, true, h200()), 1);
 }
 
-std::string hiddenProduct(int64_t rows, int64_t hidden, int64_t classes, int64_t limit = 0) {
-  const Config config = *plan(hopperProblem(rows, hidden, classes), Variant::automatic, limit, h200());
-  const Tail &tail = config.tail;
-  return config.dHidden.block.str() + " " + std::to_string(tail.begin) + "+" + std::to_string(tail.rows) +
-         "/" + std::to_string(tail.parts);
+std::string hiddenProduct(int64_t rows, int64_t hidden, int64_t classes) {
+  const Config config = *plan(hopperProblem(rows, hidden, classes), Variant::automatic, 0, h200());
+  const int64_t tailRows = config.hasTail() ? config.tailRows() : 0;
+  return config.dHidden.block.str() + " " + std::to_string(config.tail.begin) + "+" +
+         std::to_string(tailRows) + "/" + std::to_string(config.tail.parts);
 }
 
 // Pairs of tiles for 66 pairs of multiprocessors: 22 of each 64 rows' 192 columns are 11 pairs, of which 60

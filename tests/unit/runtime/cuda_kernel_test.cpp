@@ -46,8 +46,7 @@ std::vector<KernelArgument> axpyArguments() {
 
 class CudaKernelTest : public ::testing::Test {
 protected:
-  CudaKernelTest()
-      : device(*CudaDevice::open(fake.table(), 0, [](const std::string &) { return std::optional<int>(); })) {
+  CudaKernelTest() : device(openDevice()) {
     fake.parameterBytes = {8, 8, 8, 8, 8, 8, 8, 4};
     fake.forgetCalls();
   }
@@ -59,6 +58,9 @@ protected:
     EXPECT_THAT(fake.mistakes, IsEmpty());
   }
 
+  std::unique_ptr<Device> openDevice() {
+    return *CudaDevice::open(fake.table(), 0, [](const std::string &) { return std::optional<int>(); });
+  }
   Status statusOfLoad(const Artifact &artifact) { return device->load(artifact).status(); }
 
   FakeDriver fake;
@@ -96,6 +98,7 @@ TEST_F(CudaKernelTest, KernelsThatWaitThemselvesStartEarly) {
   artifact.clusterCtas = 2;
   for (int version : {12030, 12020}) { // drivers before 12.3 could not capture such launches
     fake.version = version;
+    device = openDevice();
     auto kernel = device->load(artifact);
     ASSERT_TRUE(kernel.ok()) << kernel.status().message();
     ASSERT_TRUE(device->launch(**kernel, axpyArguments(), nullptr).ok());
@@ -278,7 +281,7 @@ TEST_F(CudaKernelTest, KernelsOfOtherDevicesAreRefused) {
   auto kernel = other.load(axpyArtifact());
   EXPECT_EQ(device->launch(**kernel, axpyArguments(), nullptr).kind(), StatusKind::user);
 
-  auto second = *CudaDevice::open(fake.table(), 0, [](const std::string &) { return std::optional<int>(); });
+  auto second = openDevice();
   auto theirs = second->load(axpyArtifact());
   EXPECT_THAT(device->launch(**theirs, axpyArguments(), nullptr).message(), HasSubstr("another device"));
 }
