@@ -40,9 +40,7 @@ Value FunctionLowering::evaluate(Value tile, int64_t row, int64_t column) {
   return registersOf(tile)[number] = made;
 }
 
-/// Positions on the left that are compared with a number from which what they begin at can be taken without
-/// overflow: with any for equality, with a size for order as signed numbers.
-static tile::IotaOp positionsOf(arith::CmpIOp op) {
+tile::IotaOp positionsOf(arith::CmpIOp op) {
   auto source = [](Value tile) {
     auto broadcast = tile.getDefiningOp<tile::BroadcastOp>();
     return broadcast ? broadcast.getValue() : tile;

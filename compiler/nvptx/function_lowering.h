@@ -29,6 +29,10 @@ bool isStore(mlir::Operation *op);
 /// The view that a load or store touches.
 Value viewOf(mlir::Operation *access);
 
+/// Positions on the left that are compared with a number from which what they begin at can be taken without
+/// overflow: with any for equality, with a size for order as signed numbers.
+tile::IotaOp positionsOf(mlir::arith::CmpIOp op);
+
 /// Accumulators of a thread beyond which it has hardly any other registers.
 constexpr int64_t kManyAccumulators = 128;
 
@@ -170,6 +174,7 @@ private:
   void emitPiece(llvm::ArrayRef<mlir::Operation *> group, int64_t row, int64_t column,
                  StoreTarget::Piece piece, llvm::ArrayRef<std::unique_ptr<StoreTarget>> targets,
                  llvm::MutableArrayRef<class RegisterSums> sums);
+  SmallVector<mlir::Operation *> neededBy(llvm::ArrayRef<mlir::Operation *> group) const;
   SmallVector<mlir::Operation *> loadsOf(llvm::ArrayRef<mlir::Operation *> group) const;
   SmallVector<mlir::Operation *> unknownLoads(llvm::ArrayRef<mlir::Operation *> group,
                                               llvm::function_ref<bool(Value)> isWanted);
@@ -177,6 +182,9 @@ private:
   void inBlockOfItsOwn(llvm::MutableArrayRef<class RegisterSums> sums, int64_t row, int64_t rows,
                        llvm::function_ref<void()> body);
   void evaluateNarrowLoads(llvm::ArrayRef<mlir::Operation *> group, int64_t mostColumns);
+  Value excludesSome(mlir::arith::CmpIOp compare);
+  void maskProduct(mlir::arith::SelectOp mask);
+  void maskProducts(llvm::ArrayRef<mlir::Operation *> group);
 
   // ---- order of accesses to memory that the kernel writes ----
 

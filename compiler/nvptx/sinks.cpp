@@ -147,6 +147,7 @@ void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout
     piece = {targets.empty() && rows % 2 == 0 ? 2 : 1, most};
   const bool isSplit = piece.columns < columns || piece.rows > 1;
   evaluateNarrowLoads(group, isFull ? piece.columns : columns);
+  if (isFull && role && targets.empty()) maskProducts(group);
   SmallVector<Operation *> loads, rowLoads;
   if (isSplit) {
     loads = unknownLoads(group, [](Value tile) { return !isNarrow(tile); });
@@ -210,20 +211,26 @@ void FunctionLowering::emitPiece(ArrayRef<Operation *> group, int64_t row, int64
     target->store(row, column, values);
 }
 
-/// Loads that sinks need, behind those that they need themselves.
-SmallVector<Operation *> FunctionLowering::loadsOf(ArrayRef<Operation *> group) const {
-  SmallVector<Operation *> loads;
+/// Loads and element-wise ops that sinks need, each behind those that it needs itself.
+SmallVector<Operation *> FunctionLowering::neededBy(ArrayRef<Operation *> group) const {
+  SmallVector<Operation *> needed;
   llvm::SmallPtrSet<Operation *, 16> visited;
   auto visit = [&](auto &self, Value value) -> void {
     Operation *op = value.getDefiningOp();
     if (!op || !isTile(value) || !(isElementwise(op) || isLoad(op)) || !visited.insert(op).second) return;
     for (Value operand : op->getOperands())
       self(self, operand);
-    if (isLoad(op)) loads.push_back(op);
+    needed.push_back(op);
   };
   for (Operation *op : group)
     for (Value operand : op->getOperands())
       visit(visit, operand);
+  return needed;
+}
+
+SmallVector<Operation *> FunctionLowering::loadsOf(ArrayRef<Operation *> group) const {
+  SmallVector<Operation *> loads = neededBy(group);
+  llvm::erase_if(loads, [](Operation *op) { return !isLoad(op); });
   return loads;
 }
 

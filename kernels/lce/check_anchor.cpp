@@ -6,13 +6,15 @@ namespace tilewright::lce {
 // Beyond this, E and the gradients' factors come near the end of fp32's (and bf16's) range. An infinite S is
 // beyond; a NaN is not, for no anchor would mend it.
 constexpr double kLargestSum = 0x1p60;
+// Many small programs wait for their rows' sums side by side.
+constexpr int64_t kRows = 4;
 
 Kernel checkAnchor() {
   return defineKernel("lce_check_anchor", "", [](KernelBuilder &k) {
     const View sums = k.input("sums", ElementType::f32, 2), tops = k.input("tops", ElementType::f32, 2);
     const View anchor = k.output("anchor", ElementType::f32, 1), redo = k.output("redo", ElementType::i32, 1);
 
-    const Range rows = k.blockRows(anchor.dim(0), kRowsPerProgram), tiles = k.whole(sums.dim(1));
+    const Range rows = k.blockRows(anchor.dim(0), kRows), tiles = k.whole(sums.dim(1));
     const Tile total = sum(sums.at(rows, tiles), Axis::columns);
     const Tile top = max(tops.at(rows, tiles), Axis::columns);
 

@@ -56,9 +56,11 @@ Kernel forward(const ForwardSpec &spec) {
       if (spec.terms.margin) place.rowNorm = rowNorm[rows];
       const Tile z = terms.logit(dot(x.rows(rows), w.rows(classes).transpose()), place);
 
-      const Tile isClass = inside(k, classes, w.dim(0));
-      const Tile ofClasses = select(isClass, z, -std::numeric_limits<double>::infinity());
-      const Tile others = select(classes.positions() != label[rows], expAbove(ofClasses, anchor[rows]), 0);
+      constexpr double kNone = -std::numeric_limits<double>::infinity();
+      const Tile isClass = inside(k, classes, w.dim(0)), isOther = classes.positions() != label[rows];
+      const Tile ofOthers = select(isClass & isOther, z, kNone);
+      const Tile others = expAbove(ofOthers, anchor[rows]);
+      const Tile ofClasses = spec.best ? select(isClass, z, kNone) : ofOthers;
       const Tile top = max(ofClasses, Axis::columns);
 
       const auto sumOf = [&](RowSum s, const Tile &x) {
@@ -70,7 +72,7 @@ Kernel forward(const ForwardSpec &spec) {
         k.store(best, rows, tile,
                 min(select(ofClasses == top, classes.positions(), std::numeric_limits<int32_t>::max()),
                     Axis::columns));
-      const Tile finite = select(others > 0, ofClasses - anchor[rows], 0); // where E is 0, z may be -∞
+      const Tile finite = select(others > 0, ofOthers - anchor[rows], 0); // where E is 0, z may be -∞
       if (wants(RowSum::moments)) sumOf(RowSum::moments, others * finite);
       if (wants(RowSum::secondMoments)) sumOf(RowSum::secondMoments, others * finite * finite);
       if (wants(RowSum::weighedLogits))

@@ -3,6 +3,10 @@
 
 namespace tilewright::lce {
 
+// A target of -∞ says nothing of the others, and above an anchor that is infinite even what no class has
+// would be no number.
+constexpr double kLeastAnchor = -1e38;
+
 Kernel gatherRows(const GatherRowsSpec &spec) {
   const std::string rates = spec.rates ? ",rates" : "";
   return defineKernel(
@@ -32,7 +36,7 @@ Kernel gatherRows(const GatherRowsSpec &spec) {
 
         k.store(chunk, rows, hidden, xi);
         k.store(target, rows, z);
-        k.store(anchor, rows, z);
+        k.store(anchor, rows, max(z, kLeastAnchor * number(k, 1)));
         k.store(redo, rows, select(from >= 0, integer(k, 1), 0));
         if (!spec.rates) return;
         const Tile ofRow = times(terms.rowRate(place), number(k, 1));

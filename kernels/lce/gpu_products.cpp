@@ -103,14 +103,31 @@ Product chooseHiddenProduct(const Problem &problem, const ProductShape &shape, c
   return best;
 }
 
+/// Logits of which only sums are kept: large tiles that pairs share, where they are so deep that exponentials
+/// which no other tile's product hides hardly count.
+Product chooseLossProduct(const Problem &problem, const ProductShape &shape, const DeviceInfo &device) {
+  constexpr int64_t kDeepLogits = 2048;
+  constexpr Block kSmall{128, 192}, kLarge{256, 192};
+  const auto cost = [&](const Block &block) {
+    return roundsOf(problem, ProductKind::forward, {block}, shape, device) * tileTime(block);
+  };
+  const bool isLarge = shape.depth >= kDeepLogits && cost(kLarge) <= cost(kSmall);
+  Product product;
+  product.block = isLarge ? kLarge : kSmall;
+  product.roles = isLarge ? Roles::cooperative : Roles::pingPong;
+  product.clusterCtas = 2;
+  chooseOrderAndStages(problem, ProductKind::forward, shape, device, product);
+  return product;
+}
+
 /// Warps with roles for a product of a chunk. Exponentials, and the many stores of a shallow dW, hide behind
 /// another tile's products. Deep ones take the tiles that read the fewest bytes; where few of the largest
-/// kind would leave multiprocessors idle at the end, smaller ones. Pairs share what they copy, as they do
-/// where nothing is stored whose memory a further stage can have.
+/// kind would leave multiprocessors idle at the end, smaller ones. Those share what they copy in pairs.
 Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t chunk,
                                const DeviceInfo &device) {
   const ProductShape shape = shapeOf(problem, kind, chunk);
   if (kind == ProductKind::dHidden) return chooseHiddenProduct(problem, shape, device);
+  if (!storesTiles(problem, kind)) return chooseLossProduct(problem, shape, device);
   const bool sparesRegisters = allowsLargeTiles(problem, kind);
   const bool takesTurns = kind == ProductKind::forward ||
                           (sparesRegisters && (shape.depth < kDeep || shape.depth < problem.rows));
@@ -123,7 +140,7 @@ Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t
   constexpr Block kLarge{192, 256}; // 256 columns of X, which a pair shares
   if (!takesTurns && cost({256, 128}) <= cost(product.block)) product.block = {256, 128};
   if (!takesTurns && sparesRegisters && cost(kLarge) <= cost(product.block)) product.block = kLarge;
-  product.clusterCtas = takesTurns && storesTiles(problem, kind) ? 1 : 2;
+  product.clusterCtas = takesTurns ? 1 : 2;
   chooseOrderAndStages(problem, kind, shape, device, product);
   return product;
 }

@@ -282,7 +282,7 @@ private:
           const bool isTarget = data_.vector("label", row) == static_cast<double>(j);
           e.push_back(isTarget ? 0 : std::exp(z - data_.vector("anchor", row)));
           sum += e.back();
-          top = std::max(top, z);
+          if (!isTarget) top = std::max(top, z);
         }
         TW_RETURN_IF_ERROR(compare("e", row, tile * width, e));
         TW_RETURN_IF_ERROR(compare("sums", row, tile, {sum}));

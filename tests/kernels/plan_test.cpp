@@ -184,13 +184,18 @@ TEST(PlanForHopper, LargeTilesForADeepWeightGradientOfOneChunk) {
   EXPECT_EQ(weightOf(32768, int64_t(7) << 30).roles, Schedule::WarpRoles::pingPong);
 }
 
-// Where no tile is stored there is memory for a fifth stage, and pairs share what they copy.
+// Where no tile is stored there is memory for a further stage, and pairs share what they copy. Exponentials
+// of shallow tiles hide behind another's product.
 TEST(PlanForHopper, ALossAloneHasAFurtherStage) {
-  Problem p = hopperProblem(16384, 4096, 128256);
-  p.dHidden = p.dWeight = std::nullopt;
-  const Config config = *plan(p, Variant::automatic, 0, h200());
-  EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 5 stages, raster 22, cluster 2");
-  EXPECT_LE(sharedBytesOf(p, ProductKind::forward, config.forward), h200().sharedBytes);
+  const auto forwardOf = [](int64_t hidden) {
+    Problem p = hopperProblem(16384, hidden, 128256);
+    p.dHidden = p.dWeight = std::nullopt;
+    const Config config = *plan(p, Variant::automatic, 0, h200());
+    EXPECT_LE(sharedBytesOf(p, ProductKind::forward, config.forward), h200().sharedBytes);
+    return config.forward.str();
+  };
+  EXPECT_EQ(forwardOf(4096), "256x192/0 cooperative, 4 stages, raster 12, cluster 2");
+  EXPECT_EQ(forwardOf(1024), "128x192/0 pingPong, 5 stages, raster 44, cluster 2");
 }
 
 TEST(PlanForHopper, ChunksAreWholeTilesOfEqualSize) {
