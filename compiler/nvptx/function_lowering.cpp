@@ -345,6 +345,8 @@ LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {
     if (!isTile(init)) return loop.emitError("carries a value that is not a tile");
     initial.append(deferred.initial(carried, evaluateAll(init)));
   }
+  bool conflict = iterationsConflict(loop);
+  if (conflict) barrier();
   auto index = [&](Value value) { return scalars.lookupOrDefault(value); };
   auto forOp = e.b.create<scf::ForOp>(index(loop.getLowerBound()), index(loop.getUpperBound()),
                                       index(loop.getStep()), initial);
@@ -355,8 +357,6 @@ LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {
     setRegisters(tile, llvm::to_vector(arguments.take_front(count)));
     arguments = arguments.drop_front(count);
   }
-  bool conflict = iterationsConflict(loop);
-  if (conflict) barrier();
   loops.push_back(&deferred);
   LogicalResult result = lowerRegion(loop.getRegion(), forOp.getBody(), [&] {
     SmallVector<Value> next;

@@ -107,3 +107,27 @@ func.func @in_place(%a: !tile.view<?xf32> {tile.name = "a", tile.written}, %b: !
   tile.store %z, %b[%c0] : tensor<1x128xf32>, !tile.view<?xf32>
   return
 }
+
+// Where iterations touch what other threads touched in the one before, or ahead of the loop, barriers stand ahead of the
+// loop and at its end.
+// CHECK-LABEL: func.func @loop_behind_a_store(
+// CHECK: st.global
+// CHECK: nvvm.barrier0
+// CHECK: scf.for
+// CHECK: ld.global
+// CHECK: nvvm.barrier0
+// CHECK: st.global
+// CHECK: nvvm.barrier0
+// CHECK-NOT: nvvm.barrier0
+func.func @loop_behind_a_store(%a: !tile.view<?xf32> {tile.name = "a", tile.written}) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %zero = arith.constant dense<0.0> : tensor<1x128xf32>
+  tile.store %zero, %a[%c0] : tensor<1x128xf32>, !tile.view<?xf32>
+  scf.for %j = %c1 to %c8 step %c1 {
+    %x = tile.load %a[%j] : !tile.view<?xf32> -> tensor<1x128xf32>
+    tile.store %x, %a[%c0] : tensor<1x128xf32>, !tile.view<?xf32>
+  }
+  return
+}
