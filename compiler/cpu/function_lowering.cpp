@@ -32,6 +32,8 @@ Type storedType(Type element) {
   return element.isInteger(1) ? IntegerType::get(element.getContext(), 8) : element;
 }
 
+/// The view that a load or store touches.
+static Value viewOf(Operation *access) { return access->getOperand(access->getNumResults() ? 0 : 1); }
 static bool writesMemory(Operation *op) {
   return isa<tile::StoreOp, tile::StoreRowsOp, tile::ReduceAddOp>(op);
 }
@@ -108,12 +110,21 @@ TileBuffer FunctionLowering::allocate(RankedTensorType type) {
   return result;
 }
 
+/// Whether a store may write, strip by strip, over what the cluster accesses in a later strip: elements of
+/// another type lie at other places.
+bool FunctionLowering::overwritesOtherElements(Operation *op) const {
+  return writesMemory(op) && llvm::any_of(cluster, [&](Operation *other) {
+           return (readsMemory(other) || writesMemory(other)) &&
+                  tile::differInElements(viewOf(op), viewOf(other));
+         });
+}
+
 LogicalResult FunctionLowering::lowerBlock(Block &block) {
   for (Operation &op : block.without_terminator()) {
     if (isFree(&op)) continue;
     if (isElementwise(&op)) {
       bool readsAfterWrite = readsMemory(&op) && llvm::any_of(cluster, writesMemory);
-      if (readsAfterWrite) flush();
+      if (readsAfterWrite || overwritesOtherElements(&op)) flush();
       cluster.push_back(&op);
     } else if (failed(lowerOp(op))) {
       return failure();
@@ -131,6 +142,10 @@ LogicalResult FunctionLowering::lowerOp(Operation &op) {
     Value wanted = e.b.createOrFold<arith::MaxSIOp>(scalar(narrow.getSize()), e.index(0));
     size = e.minimum(size, wanted);
     return views[narrow.getResult()] = narrowed, success();
+  }
+  if (auto reinterpret = dyn_cast<tile::ReinterpretOp>(op)) {
+    MemoryView seen = reinterpreted(view(reinterpret.getView()), reinterpret.getType().getElement());
+    return views[reinterpret.getResult()] = seen, success();
   }
   if (auto interior = dyn_cast<tile::InteriorOp>(op))
     return scalars.map(interior.getResult(), interiorColumns(interior)), success();
@@ -150,6 +165,17 @@ LogicalResult FunctionLowering::lowerOp(Operation &op) {
   if (auto loop = dyn_cast<scf::ForOp>(op)) return lowerFor(loop);
   if (auto branch = dyn_cast<scf::IfOp>(op)) return lowerIf(branch);
   return op.emitError("has no CPU lowering");
+}
+
+MemoryView FunctionLowering::reinterpreted(MemoryView view, Type element) {
+  const int64_t from = view.element.getIntOrFloatBitWidth(), to = element.getIntOrFloatBitWidth();
+  auto scale = [&](Value &count) {
+    count = e.b.createOrFold<arith::DivUIOp>(e.mul(count, e.index(from)), e.index(to));
+  };
+  scale(view.sizes.back());
+  if (view.sizes.size() == 2) scale(view.rowStride);
+  view.element = element;
+  return view;
 }
 
 /// Unaligned accesses cost the processor nothing: every whole block will do.

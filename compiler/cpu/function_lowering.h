@@ -44,6 +44,7 @@ public:
 private:
   void bindParameters();
   mlir::LogicalResult lowerBlock(mlir::Block &block);
+  bool overwritesOtherElements(mlir::Operation *op) const;
   mlir::LogicalResult lowerOp(mlir::Operation &op);
   mlir::LogicalResult lowerFor(mlir::scf::ForOp loop);
   mlir::LogicalResult lowerIf(mlir::scf::IfOp op);
@@ -54,6 +55,7 @@ private:
   void lowerTranspose(tile::TransposeOp op);
   void lowerExtract(tile::ExtractOp op);
 
+  MemoryView reinterpreted(MemoryView view, Type element);
   Value interiorColumns(tile::InteriorOp op);
   void flush();
   TileBuffer materialise(Value value);

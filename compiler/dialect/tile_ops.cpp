@@ -78,15 +78,49 @@ static LogicalResult expectTile(std::optional<Location> location, StringRef op, 
 
 LogicalResult DimOp::verify() { return verifyAxisOf(*this, getView().getType(), getAxis()); }
 
-// dim(narrow(v, axis, n), other) = dim(v, other)
+// dim(narrow(v, axis, n), other) = dim(v, other)        dim(reinterpret(v : matrix), 0) = dim(v, 0)
 OpFoldResult DimOp::fold(FoldAdaptor) {
-  auto narrow = getView().getDefiningOp<NarrowOp>();
-  if (!narrow || narrow.getAxis() == getAxis()) return {};
-  getViewMutable().assign(narrow.getView());
+  Value view = withSameSize(getView(), getAxis());
+  if (view == getView()) return {};
+  getViewMutable().assign(view);
   return getResult();
 }
 
 LogicalResult NarrowOp::verify() { return verifyAxisOf(*this, getView().getType(), getAxis()); }
+
+LogicalResult ReinterpretOp::verify() {
+  ViewType from = getView().getType(), to = getResult().getType();
+  if (from.getRank() == to.getRank()) return success();
+  return emitOpError() << "expected a result of rank " << from.getRank() << ", as " << from << ", found "
+                       << to;
+}
+
+// reinterpret(v : T) : T = v
+OpFoldResult ReinterpretOp::fold(FoldAdaptor) {
+  return getView().getType() == getResult().getType() ? getView() : Value();
+}
+
+Value withSameSize(Value view, uint64_t axis) {
+  while (true) {
+    if (auto narrow = view.getDefiningOp<NarrowOp>(); narrow && narrow.getAxis() != axis)
+      view = narrow.getView();
+    else if (auto whole = view.getDefiningOp<ReinterpretOp>(); whole && axis + 1 < whole.getType().getRank())
+      view = whole.getView();
+    else
+      return view;
+  }
+}
+
+Value rootOf(Value view) {
+  while (isa_and_nonnull<NarrowOp, ReinterpretOp>(view.getDefiningOp()))
+    view = view.getDefiningOp()->getOperand(0);
+  return view;
+}
+
+bool differInElements(Value a, Value b) {
+  return rootOf(a) == rootOf(b) &&
+         cast<ViewType>(a.getType()).getElement() != cast<ViewType>(b.getType()).getElement();
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Memory

@@ -49,6 +49,14 @@ inline mlir::Type elementOf(mlir::Type tile) {
 }
 inline bool isLong(mlir::Type tile) { return mlir::ShapedType::isDynamic(columnsOf(tile)); }
 
+/// The memory of a view: the kernel's parameter that it is a view of, or what made it on chip.
+mlir::Value rootOf(mlir::Value view);
+/// The view that `view` is made from, at whatever remove, that has the same size along `axis`.
+mlir::Value withSameSize(mlir::Value view, uint64_t axis);
+/// Whether two views show one memory as elements of different types: equal positions are then different
+/// places.
+bool differInElements(mlir::Value a, mlir::Value b);
+
 } // namespace tilewright::tile
 
 #define GET_OP_CLASSES

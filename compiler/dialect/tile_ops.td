@@ -63,6 +63,22 @@ def Tile_NarrowOp : Tile_Op<"narrow", [Pure, AllTypesMatch<["view", "result"]>]>
   let hasVerifier = 1;
 }
 
+def Tile_ReinterpretOp : Tile_Op<"reinterpret", [Pure]> {
+  let summary = "the same memory as elements of another type";
+  let description = [{
+    Each row's bytes, seen as elements of the result's type: its size along the last axis, and the stride of its rows,
+    are those of `view` times the bytes of an element there over those of an element here. A size is rounded down. The
+    stride must come out even, and memory must be aligned as the result's elements need.
+
+    Example: `%y = tile.reinterpret %x : !tile.view<?x?xbf16> to !tile.view<?x?xf32>`
+  }];
+  let arguments = (ins Tile_ViewType:$view);
+  let results = (outs Tile_ViewType:$result);
+  let assemblyFormat = "$view attr-dict `:` custom<View>(type($view)) `to` custom<View>(type($result))";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
 def Tile_InteriorOp : Tile_Op<"interior", [Pure]> {
   let summary = "leading columns that need no care";
   let description = [{

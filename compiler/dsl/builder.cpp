@@ -83,7 +83,7 @@ static std::optional<GridAxis> gridAxis(Impl &impl, const Index &size, int64_t b
     return {};
   }
   if (auto dim = value.getDefiningOp<tile::DimOp>())
-    if (auto view = llvm::dyn_cast<BlockArgument>(withSameSize(dim.getView(), dim.getAxis())))
+    if (auto view = llvm::dyn_cast<BlockArgument>(tile::withSameSize(dim.getView(), dim.getAxis())))
       return GridAxis{int(view.getArgNumber()), int(dim.getAxis()), block};
   auto parameter = llvm::dyn_cast<BlockArgument>(value);
   if (parameter && parameter.getOwner() == &impl.function.front())
@@ -191,7 +191,7 @@ Tile KernelBuilder::toTile(const Index &index, ElementType element) {
 // -----------------------------------------------------------------------------------------------------------
 
 static bool isWritten(Impl &impl, Value view, const char *operation) {
-  BlockArgument parameter = parameterOf(view);
+  auto parameter = llvm::cast<BlockArgument>(tile::rootOf(view));
   if (impl.function.getArgAttr(parameter.getArgNumber(), tile::kWrittenAttr)) return true;
   auto name = impl.function.getArgAttrOfType<StringAttr>(parameter.getArgNumber(), tile::kNameAttr);
   impl.fail(operation, "expected a view that is an output, found input '" + name.str() + "'");

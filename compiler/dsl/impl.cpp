@@ -164,18 +164,4 @@ std::string describe(tile::ViewType view) {
   return "view of rank " + std::to_string(view.getRank()) + " of " + elementText(view.getElement());
 }
 
-Value withSameSize(Value view, uint64_t axis) {
-  while (auto narrow = view.getDefiningOp<tile::NarrowOp>()) {
-    if (narrow.getAxis() == axis) break;
-    view = narrow.getView();
-  }
-  return view;
-}
-
-BlockArgument parameterOf(Value view) {
-  while (auto narrow = view.getDefiningOp<tile::NarrowOp>())
-    view = narrow.getView();
-  return llvm::cast<BlockArgument>(view);
-}
-
 } // namespace tilewright

@@ -93,9 +93,4 @@ std::string describe(const TileShape &shape);
 /// "view of rank 2 of bf16".
 std::string describe(tile::ViewType view);
 
-/// The view that `view` was narrowed from along axes other than `axis`: it has the same size along `axis`.
-mlir::Value withSameSize(mlir::Value view, uint64_t axis);
-/// The kernel's parameter that `view` is, or was narrowed from.
-mlir::BlockArgument parameterOf(mlir::Value view);
-
 } // namespace tilewright

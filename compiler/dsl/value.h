@@ -78,7 +78,7 @@ struct Strip;
 
 /// A tensor in memory, rank 1 or 2, rows adjacent elements. Reads outside give zero, writes outside are
 /// dropped. Views of different parameters share no memory that the kernel writes; what is updated in place is
-/// one output.
+/// one output, and views made of it may be stored to and loaded in turn.
 class View : public Handle {
 public:
   View() = default;
@@ -96,6 +96,9 @@ public:
 
   /// The same memory with only the first `size` positions of `axis`.
   View narrowed(int axis, const Index &size) const;
+  /// The same memory and rows as elements of another type, of which a row has as many as fit. Rows must
+  /// begin, and lie apart, at multiples of such an element.
+  View as(ElementType element) const;
 
   Strip rows(const Range &range) const;    ///< extent × dim(1)
   Strip columns(const Range &range) const; ///< dim(0) × extent

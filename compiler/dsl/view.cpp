@@ -63,6 +63,16 @@ View View::narrowed(int axis, const Index &size) const {
   return impl->wrapView(impl->create<tile::NarrowOp>(view, axis, count));
 }
 
+View View::as(ElementType element) const {
+  Impl *impl = implOf({this});
+  if (!impl) return {};
+  Value view = impl->use(*this, "as");
+  if (!view) return {&impl->handle, nullptr};
+  auto type = tile::ViewType::get(impl->builder.getContext(), impl->viewType(*this).getRank(),
+                                  impl->mlirType(element));
+  return impl->wrapView(impl->create<tile::ReinterpretOp>(type, view));
+}
+
 static Tile load(Impl &impl, const std::optional<Block> &block) {
   if (!block) return impl.noTile();
   auto type = RankedTensorType::get({block->shape.rows, block->shape.columns},

@@ -27,12 +27,6 @@ bool isElementwise(Operation *op) {
   return (dialect == "arith" || dialect == "math") && op->getNumResults() == 1 && isTile(op->getResult(0));
 }
 
-Value rootOf(Value view) {
-  while (auto narrow = view.getDefiningOp<tile::NarrowOp>())
-    view = narrow.getView();
-  return view;
-}
-
 bool isWritten(BlockArgument parameter) {
   auto kernel = cast<func::FuncOp>(parameter.getOwner()->getParentOp());
   return kernel.getArgAttr(parameter.getArgNumber(), tile::kWrittenAttr) != nullptr;
@@ -193,6 +187,16 @@ void FunctionLowering::bindParameters() {
   }
 }
 
+static MemoryView reinterpreted(MemoryView view, Type element) {
+  auto scale = [from = bytesOf(view.element), to = bytesOf(element)](Num &count) {
+    count = count * from / to;
+  };
+  scale(view.sizes.back());
+  if (view.sizes.size() == 2) scale(view.rowStride);
+  view.element = element;
+  return view;
+}
+
 Num FunctionLowering::scalar(Value index) { return e.fromIndex(scalars.lookupOrDefault(index)); }
 
 Num FunctionLowering::threadPosition(const AxisMap &map) {
@@ -276,6 +280,9 @@ LogicalResult FunctionLowering::lowerScalar(Operation &op) {
     Num &size = narrowed.sizes[narrow.getAxis()];
     size = minimum(size, maximum(scalar(narrow.getSize()), e.i64(0)));
     views.try_emplace(narrow.getResult(), narrowed);
+  } else if (auto reinterpret = dyn_cast<tile::ReinterpretOp>(op)) {
+    Type element = reinterpret.getType().getElement();
+    views.try_emplace(reinterpret.getResult(), reinterpreted(view(reinterpret.getView()), element));
   } else if (auto interior = dyn_cast<tile::InteriorOp>(op)) {
     scalars.map(interior.getResult(), e.toIndex(interiorColumns(*this, interior)));
   } else if (auto memory = dyn_cast<tile::OnChipOp>(op)) {

@@ -56,8 +56,7 @@ struct Team {
 };
 
 Num addressOfSharedMemory(Emitter &e); ///< i32
-/// The view that a narrowed one is a part of.
-Value rootOf(Value view);
+using tile::rootOf;
 /// Whether a parameter of a kernel, or of a part of one, is written by the whole kernel.
 bool isWritten(mlir::BlockArgument parameter);
 /// Memory that a kernel writes, by the views that `rootOf` gives.

@@ -73,10 +73,16 @@ bool FunctionLowering::waits(Operation *op, ArrayRef<Operation *> group) const {
 SmallVector<Operation *> FunctionLowering::nextGroup() {
   TileLayout layout = layouts_.of(pending.front()->getOperand(0));
   SmallVector<Operation *> group;
-  llvm::SmallPtrSet<void *, 4> passed; // memory that sinks which stay behind write
+  llvm::SmallPtrSet<void *, 4> passed;   // memory that sinks which stay behind write
+  auto overwrites = [&](Operation *op) { // at other places than the element that is made beside it
+    return isStore(op) && llvm::any_of(group, [&](Operation *other) {
+             return isStore(other) && tile::differInElements(viewOf(op), viewOf(other));
+           });
+  };
   for (Operation *op : pending) {
     void *root = isStore(op) ? view(viewOf(op)).root.getAsOpaquePointer() : nullptr;
-    if (layouts_.of(op->getOperand(0)) == layout && !waits(op, group) && !(root && passed.contains(root)))
+    if (layouts_.of(op->getOperand(0)) == layout && !waits(op, group) && !overwrites(op) &&
+        !(root && passed.contains(root)))
       group.push_back(op);
     else if (root)
       passed.insert(root);

@@ -9,12 +9,6 @@ namespace tilewright {
 
 namespace {
 
-Value parameterOf(Value view) {
-  while (auto narrow = view.getDefiningOp<tile::NarrowOp>())
-    view = narrow.getView();
-  return view;
-}
-
 bool touchesLongTile(Operation *op) {
   return llvm::any_of(op->getOperandTypes(), isLongTile) || llvm::any_of(op->getResultTypes(), isLongTile);
 }
@@ -25,8 +19,9 @@ void addAccesses(Operation *op, SmallVector<MemoryAccess> &accesses) {
   Value column = touchesLongTile(op) ? columnOf(op) : Value();
   size_t before = accesses.size();
   for (Value operand : op->getOperands())
-    if (isa<tile::ViewType>(operand.getType())) accesses.push_back({parameterOf(operand), writes, column});
-  if (accesses.size() == before) accesses.push_back({Value(), writes, Value()});
+    if (auto view = dyn_cast<tile::ViewType>(operand.getType()))
+      accesses.push_back({tile::rootOf(operand), writes, column, view.getElement()});
+  if (accesses.size() == before) accesses.push_back({Value(), writes, Value(), Type()});
 }
 
 } // namespace

@@ -4,13 +4,14 @@
 
 namespace tilewright {
 
-/// One view that an operation, or something in its regions, reads or writes. Views narrowed from one
+/// One view that an operation, or something in its regions, reads or writes. Views made of one
 /// parameter share memory. Those of different parameters share none, or are one tensor which the kernel
 /// overwrites in place.
 struct MemoryAccess {
   mlir::Value parameter; ///< null: anything
   bool writes = false;
   mlir::Value column; ///< where a long tile begins in its row; null for all else
+  mlir::Type element; ///< of the view: positions in views of other elements are other places
 };
 
 llvm::SmallVector<MemoryAccess> memoryAccesses(mlir::Operation *op);

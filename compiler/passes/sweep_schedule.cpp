@@ -140,7 +140,7 @@ private:
   bool canShare(const ScheduledOp &before, const MemoryAccess &a, const ScheduledOp &after,
                 const MemoryAccess &b) {
     if (!before.isLong) return true;
-    return after.isLong && a.column && b.column && sameValue(a.column, b.column) &&
+    return after.isLong && a.column && b.column && sameValue(a.column, b.column) && a.element == b.element &&
            sameValue(before.width, after.width);
   }
 

@@ -14,6 +14,27 @@ func.func @dim_of_narrow(%v: !tile.view<?x?xf32>, %n: index) -> (index, index) {
   return %1, %2 : index, index
 }
 
+// Rows stay as many; of the last axis there are others, unless the elements are the same.
+// CHECK-LABEL: func.func @dim_of_reinterpret(
+// CHECK-SAME: %[[V:.*]]: !tile.view<?x?xbf16>, %[[W:.*]]: !tile.view<?xf32>
+func.func @dim_of_reinterpret(%v: !tile.view<?x?xbf16>, %w: !tile.view<?xf32>) -> (index, index, index, index) {
+  // CHECK-DAG: %[[OTHER:.*]] = tile.reinterpret %[[V]]
+  // CHECK-DAG: %[[VECTOR:.*]] = tile.reinterpret %[[W]]
+  %0 = tile.reinterpret %v : !tile.view<?x?xbf16> to !tile.view<?x?xf32>
+  %1 = tile.reinterpret %w : !tile.view<?xf32> to !tile.view<?xbf16>
+  %2 = tile.reinterpret %w : !tile.view<?xf32> to !tile.view<?xf32>
+  // CHECK-DAG: %[[ROWS:.*]] = tile.dim %[[V]], 0
+  // CHECK-DAG: %[[COLUMNS:.*]] = tile.dim %[[OTHER]], 1
+  // CHECK-DAG: %[[SIZE:.*]] = tile.dim %[[VECTOR]], 0
+  // CHECK-DAG: %[[OWN:.*]] = tile.dim %[[W]], 0
+  %3 = tile.dim %0, 0 : !tile.view<?x?xf32>
+  %4 = tile.dim %0, 1 : !tile.view<?x?xf32>
+  %5 = tile.dim %1, 0 : !tile.view<?xbf16>
+  %6 = tile.dim %2, 0 : !tile.view<?xf32>
+  // CHECK: return %[[ROWS]], %[[COLUMNS]], %[[SIZE]], %[[OWN]]
+  return %3, %4, %5, %6 : index, index, index, index
+}
+
 // CHECK-LABEL: func.func @broadcasts(
 // CHECK-SAME: %[[X:.*]]: tensor<1x1xf32>, %[[Y:.*]]: tensor<8x?xf32>, %[[N:.*]]: index
 func.func @broadcasts(%x: tensor<1x1xf32>, %y: tensor<8x?xf32>, %n: index)

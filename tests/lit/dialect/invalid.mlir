@@ -35,6 +35,13 @@ func.func @narrow(%v: !tile.view<?xf32>, %n: index) {
 }
 
 // -----
+func.func @reinterpret(%v: !tile.view<?x?xbf16>) {
+  // expected-error@+1 {{expected a result of rank 2, as '!tile.view<?x?xbf16>', found '!tile.view<?xf32>'}}
+  %0 = tile.reinterpret %v : !tile.view<?x?xbf16> to !tile.view<?xf32>
+  return
+}
+
+// -----
 func.func @load_offsets(%v: !tile.view<?x?xf32>, %i: index) {
   // expected-error@+1 {{expected 2 offsets into '!tile.view<?x?xf32>', found 1}}
   %0 = tile.load %v[%i] : !tile.view<?x?xf32> -> tensor<8x1xf32>

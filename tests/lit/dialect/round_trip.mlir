@@ -14,6 +14,10 @@ func.func @kernel(%x: !tile.view<?x?xbf16> {tile.name = "x"}, %v: !tile.view<?xf
   %d = tile.dim %x, 1 : !tile.view<?x?xbf16>
   // CHECK: tile.narrow %[[X]], 0 to %{{.*}} : !tile.view<?x?xbf16>
   %y = tile.narrow %x, 0 to %n : !tile.view<?x?xbf16>
+  // CHECK: tile.reinterpret %[[X]] : !tile.view<?x?xbf16> to !tile.view<?x?xf32>
+  %f = tile.reinterpret %x : !tile.view<?x?xbf16> to !tile.view<?x?xf32>
+  // CHECK: tile.reinterpret %{{.*}} : !tile.view<?xf32> to !tile.view<?xi64>
+  %l = tile.reinterpret %v : !tile.view<?xf32> to !tile.view<?xi64>
   // CHECK: tile.interior %{{.*}} step 64 of %[[X]], %{{.*}} : !tile.view<?x?xbf16>, !tile.view<?xf32>
   %k = tile.interior %d step 64 of %x, %v : !tile.view<?x?xbf16>, !tile.view<?xf32>
   return

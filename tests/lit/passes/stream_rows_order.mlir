@@ -177,3 +177,38 @@ func.func @store_of_another_type(%v: !tile.view<?x?xf32>, %w: !tile.view<?x?xi32
   tile.store %y, %v[%r, %c0] : tensor<8x?xf32>, !tile.view<?x?xf32>
   return
 }
+
+// -----
+
+// Of elements of another type a block of the same columns is another place: the store waits for the whole row.
+// CHECK-LABEL: @store_of_other_elements
+func.func @store_of_other_elements(%v: !tile.view<?x?xbf16>, %u: !tile.view<?x?xbf16>, %r: index) -> tensor<8x1xf32> {
+  // CHECK: scf.for
+  // CHECK-NOT: tile.store
+  // CHECK: scf.yield
+  // CHECK: scf.for
+  // CHECK: tile.store
+  %c0 = arith.constant 0 : index
+  %w = tile.reinterpret %v : !tile.view<?x?xbf16> to !tile.view<?x?xf32>
+  %n = tile.dim %w, 1 : !tile.view<?x?xf32>
+  %x = tile.load %w[%r, %c0] size %n : !tile.view<?x?xf32> -> tensor<8x?xf32>
+  %s = tile.reduce sum, %x along 1 : tensor<8x?xf32>
+  %y = tile.load %u[%r, %c0] size %n : !tile.view<?x?xbf16> -> tensor<8x?xbf16>
+  tile.store %y, %v[%r, %c0] : tensor<8x?xbf16>, !tile.view<?x?xbf16>
+  return %s : tensor<8x1xf32>
+}
+
+// -----
+
+// A row that is rounded in place cannot be streamed.
+func.func @rounded_in_place(%v: !tile.view<?x?xbf16>, %r: index) {
+  %c0 = arith.constant 0 : index
+  %w = tile.reinterpret %v : !tile.view<?x?xbf16> to !tile.view<?x?xf32>
+  %n = tile.dim %w, 1 : !tile.view<?x?xf32>
+  // expected-note@+1 {{the row is loaded here}}
+  %x = tile.load %w[%r, %c0] size %n : !tile.view<?x?xf32> -> tensor<8x?xf32>
+  %y = arith.truncf %x : tensor<8x?xf32> to tensor<8x?xbf16>
+  // expected-error@+1 {{may overwrite a long row that is needed again after it}}
+  tile.store %y, %v[%r, %c0] : tensor<8x?xbf16>, !tile.view<?x?xbf16>
+  return
+}

@@ -153,6 +153,18 @@ TEST(Dsl, LoopsConditionsAndScalars) {
   EXPECT_THAT(ir, HasSubstr("tile.extract"));
 }
 
+TEST(Dsl, ElementsOfAnotherType) {
+  std::string ir = build([](KernelBuilder &k) {
+    View y = k.output("y", bf16, 2), wide = y.as(f32);
+    Range rows = k.blockRows(wide.dim(0), 8), columns = k.range(Axis::columns, k.constant(0), 64);
+    k.store(wide.narrowed(1, y.dim(1) / 2), rows, columns, y.at(rows, columns));
+    EXPECT_EQ(wide.element(), f32);
+    EXPECT_EQ(wide.rank(), 2);
+  });
+  EXPECT_THAT(ir, HasSubstr("tile.grid = [array<i64: 0, 0, 8>]")); // it has its parameter's rows
+  EXPECT_THAT(ir, HasSubstr("tile.reinterpret %arg0 : !tile.view<?x?xbf16> to !tile.view<?x?xf32>"));
+}
+
 TEST(Dsl, IntegersAndTruthValues) {
   std::string ir = build([](KernelBuilder &k) {
     View a = k.input("a", i32, 1), y = k.output("y", i32, 1), z = k.output("z", i64, 1);
@@ -272,6 +284,8 @@ const std::vector<Misuse> kMisuses = {
     {"StoreToAnInput", [](Scene &s) { s.k.store(s.v, s.r, s.v[s.r]); },
      "store: expected a view that is an output, found input 'v'"},
     {"StoreToANarrowedInput", [](Scene &s) { s.k.store(s.v.narrowed(0, s.x.dim(0)), s.r, s.v[s.r]); },
+     "found input 'v'"},
+    {"StoreToAReinterpretedInput", [](Scene &s) { s.k.store(s.v.as(i32), s.r, s.label[s.r]); },
      "found input 'v'"},
     {"StoreOfAnotherShape", [](Scene &s) { s.k.store(s.y, s.r, s.c, transpose(s.x.at(s.r, s.c))); },
      "store: expected a tile that broadcasts to 8x64, found 64x8 f32"},
