@@ -54,6 +54,10 @@ Kernel lceDw(ElementType element) { return lceDwOf(element, element, lce::Accumu
 Kernel lceDwAdd(ElementType element) {
   return lceDwOf(element, ElementType::f32, lce::Accumulation::Mode::add);
 }
+// Sums that take two numbers' place are of numbers of 16 bits.
+ElementType halfOf(ElementType element) { return element == ElementType::f32 ? ElementType::bf16 : element; }
+Kernel lceRoundSums(ElementType element) { return lce::roundSums(halfOf(element)); }
+Kernel lceWidenSums(ElementType element) { return lce::widenSums(halfOf(element)); }
 Kernel lossCompactRows(ElementType) { return compactRows({ElementType::i64, {}}); }
 Kernel lossReduce(ElementType) { return reduceLoss(true); }
 Kernel ceRow(ElementType element) { return ce::row({element, {}}); }
@@ -96,6 +100,8 @@ const std::vector<CatalogEntry> &kernelCatalog() {
       {"lce_dx_total", "linear cross entropy: dX of such parts", lceDxTotal},
       {"lce_dw", "linear cross entropy: dW of the first chunk", lceDw},
       {"lce_dw_add", "linear cross entropy: dW of a later chunk", lceDwAdd},
+      {"lce_round_sums", "linear cross entropy: dW of its sums, in place", lceRoundSums},
+      {"lce_widen_sums", "linear cross entropy: the reverse", lceWidenSums},
       {"ce_row", "cross entropy of a row of logits", ceRow},
       {"ce_row_gradient", "the same with the gradient", ceRowGradient},
       {"ce_row_options", "the same with options: scale, softcap, class weights, smoothing, z-loss",

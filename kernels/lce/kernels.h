@@ -203,6 +203,18 @@ struct DWeightSpec {
 };
 Kernel dWeight(const DWeightSpec &spec);
 
+/// dW of 16-bit numbers while it adds up in fp32: its first K columns lie in their own rows, where each takes
+/// the place of two numbers, and the others in `partial`. K is at most H / 2, and rows begin and lie apart at
+/// multiples of 4 bytes. `roundSums` makes the numbers of it.
+///
+/// (partial V×(H-K), out dw V×H)
+Kernel roundSums(ElementType output);
+
+/// The reverse.
+///
+/// (out partial V×(H-K), out dw V×H)
+Kernel widenSums(ElementType output);
+
 /// A chunk's part of db_j = Σ_i (E_ij r_i + [j = y_i] t_i [- f_j uniform_i]), from what `sumRows` made of the
 /// first term and `labelSums` of the second.
 ///

@@ -1,0 +1,65 @@
+#include "kernels/lce/kernels.h"
+
+namespace tilewright::lce {
+
+namespace {
+
+// Eight for each of 128 threads: 16 such programs, all that a multiprocessor has threads for, have loads of
+// 64 KB in flight while others of them wait for their barriers.
+constexpr int64_t kColumns = 1024;
+
+/// body(first column of a block), from the first block of `count` columns to the last.
+void forBlocks(KernelBuilder &k, const Index &count, const std::function<void(const Index &)> &body) {
+  k.forRange(k.constant(0), count, kColumns, {}, [&](const Index &first, const std::vector<Tile> &) {
+    body(first);
+    return std::vector<Tile>();
+  });
+}
+
+/// What both kernels see: the program's row, and dW's first columns as fp32 and as what they should be.
+struct Sums {
+  Range row;
+  Index inPlace; ///< how many columns those are
+  View wide, narrow;
+
+  Sums(KernelBuilder &k, const View &partial, const View &dw)
+      : row(k.blockRows(dw.dim(0), 1)), inPlace(dw.dim(1) - partial.dim(1)),
+        wide(dw.as(ElementType::f32).narrowed(1, inPlace)), narrow(dw.narrowed(1, inPlace)) {}
+};
+
+} // namespace
+
+Kernel roundSums(ElementType output) {
+  return defineKernel("lce_round_sums", elementName(output), [output](KernelBuilder &k) {
+    const View partial = k.input("partial", ElementType::f32, 2), dw = k.output("dw", output, 2);
+    const Sums s(k, partial, dw);
+    // A block is written over sums of the first half of the columns up to its end, which are all loaded.
+    forBlocks(k, s.inPlace, [&](const Index &first) {
+      const Range columns = k.range(Axis::columns, first, kColumns);
+      k.store(s.narrow, s.row, columns, s.wide.at(s.row, columns));
+    });
+    forBlocks(k, partial.dim(1), [&](const Index &first) {
+      k.store(dw, s.row, k.range(Axis::columns, s.inPlace + first, kColumns),
+              partial.at(s.row, k.range(Axis::columns, first, kColumns)));
+    });
+  });
+}
+
+Kernel widenSums(ElementType output) {
+  return defineKernel("lce_widen_sums", elementName(output), [output](KernelBuilder &k) {
+    const View partial = k.output("partial", ElementType::f32, 2), dw = k.output("dw", output, 2);
+    const Sums s(k, partial, dw);
+    forBlocks(k, partial.dim(1), [&](const Index &first) {
+      k.store(partial, s.row, k.range(Axis::columns, first, kColumns),
+              dw.at(s.row, k.range(Axis::columns, s.inPlace + first, kColumns)));
+    });
+    // The other way round: sums are written over numbers of their own block and of blocks behind it.
+    const Index last = (s.inPlace + (kColumns - 1)) / kColumns * kColumns - kColumns;
+    forBlocks(k, s.inPlace, [&](const Index &behind) {
+      const Range columns = k.range(Axis::columns, last - behind, kColumns);
+      k.store(s.wide, s.row, columns, s.narrow.at(s.row, columns));
+    });
+  });
+}
+
+} // namespace tilewright::lce

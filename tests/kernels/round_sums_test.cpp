@@ -1,0 +1,122 @@
+// Sums of fp32 in the memory of a matrix of 16-bit numbers: rounded in place, and back.
+
+#include <cstring>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "kernels/jit.h"
+#include "kernels/lce/kernels.h"
+#include "tests/support/device_tensor.h"
+
+namespace tilewright::test {
+namespace {
+
+using Numbers = std::vector<double>;
+
+/// Columns of dW, how many of them are in place, and what lies between its rows and those of `partial`.
+struct Case {
+  int64_t columns, inPlace, gap, partialGap;
+};
+
+constexpr int64_t kRows = 3;
+// Around a block and a vector, and where accesses are aligned no better than an element.
+constexpr Case kCases[] = {{8, 4, 0, 0},       {8, 0, 8, 0},          {8, 1, 0, 0},        {5, 2, 3, 1},
+                           {40, 20, 0, 0},     {40, 13, 24, 3},       {1000, 500, 0, 0},   {1000, 37, 8, 0},
+                           {2050, 1025, 6, 2}, {4096, 2048, 0, 0},    {4096, 2048, 64, 0}, {4096, 1024, 8, 8},
+                           {4096, 1030, 0, 0}, {5000, 2500, 1000, 0}, {6152, 3076, 32, 4}};
+
+class RoundSums : public testing::TestWithParam<std::tuple<std::string, ElementType>> {
+protected:
+  const ElementType element = std::get<1>(GetParam());
+  std::unique_ptr<Runtime> runtime = openRuntime(std::get<0>(GetParam()));
+  Device &device = runtime->device();
+  std::mt19937 random{7};
+
+  Numbers numbers(int64_t count, ElementType type) {
+    std::normal_distribution<double> normal;
+    Numbers values(count);
+    for (double &value : values)
+      value = rounded(normal(random), type);
+    return values;
+  }
+
+  void run(const Kernel &kernel, const DeviceTensor &partial, const DeviceTensor &dw) {
+    const Status status = launch(*runtime, kernel, {partial.ref(), dw.ref()});
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_TRUE(partial.gapsUntouched());
+    EXPECT_TRUE(dw.gapsUntouched());
+  }
+
+  char *rowOf(const DeviceTensor &dw, int64_t row) {
+    return static_cast<char *>(dw.ref().data) + row * dw.ref().rowStride * 2;
+  }
+
+  /// The fp32 columns that lie in dW's rows.
+  void setInPlace(const DeviceTensor &dw, int64_t row, const std::vector<float> &sums) {
+    ASSERT_TRUE(device.copyToDevice(rowOf(dw, row), sums.data(), 4 * sums.size(), nullptr).ok());
+  }
+  Numbers inPlace(const DeviceTensor &dw, int64_t columns) {
+    Numbers all;
+    for (int64_t row = 0; row < kRows; ++row) {
+      std::vector<float> sums(columns);
+      EXPECT_TRUE(device.copyToHost(sums.data(), rowOf(dw, row), 4 * columns, nullptr).ok());
+      all.insert(all.end(), sums.begin(), sums.end());
+    }
+    return all;
+  }
+
+  /// Columns [begin, end) of a matrix.
+  static Numbers part(const Numbers &matrix, int64_t begin, int64_t end) {
+    const int64_t columns = matrix.size() / kRows;
+    Numbers values;
+    for (int64_t row = 0; row < kRows; ++row)
+      values.insert(values.end(), &matrix[row * columns] + begin, &matrix[row * columns] + end);
+    return values;
+  }
+};
+
+TEST_P(RoundSums, RoundsInPlace) {
+  for (const auto &[columns, inPlace, gap, partialGap] : kCases) {
+    SCOPED_TRACE(testing::Message() << columns << " columns, " << inPlace << " in place");
+    const Numbers sums = numbers(kRows * columns, ElementType::f32);
+    auto partial = DeviceTensor::matrix(device, ElementType::f32, kRows, columns - inPlace,
+                                        part(sums, inPlace, columns), partialGap);
+    auto dw = DeviceTensor::matrix(device, element, kRows, columns, gap);
+    dw.poison();
+    for (int64_t row = 0; row < kRows; ++row)
+      setInPlace(dw, row, {&sums[row * columns], &sums[row * columns] + inPlace});
+    run(lce::roundSums(element), partial, dw);
+    Numbers want;
+    for (double sum : sums)
+      want.push_back(rounded(sum, element));
+    EXPECT_EQ(dw.get(), want);
+  }
+}
+
+TEST_P(RoundSums, WidensInPlaceAndRoundsBack) {
+  for (const auto &[columns, inPlaceColumns, gap, partialGap] : kCases) {
+    SCOPED_TRACE(testing::Message() << columns << " columns, " << inPlaceColumns << " in place");
+    const Numbers values = numbers(kRows * columns, element);
+    auto partial =
+        DeviceTensor::matrix(device, ElementType::f32, kRows, columns - inPlaceColumns, partialGap);
+    partial.poison();
+    auto dw = DeviceTensor::matrix(device, element, kRows, columns, values, gap);
+    run(lce::widenSums(element), partial, dw);
+    EXPECT_EQ(partial.get(), part(values, inPlaceColumns, columns));
+    EXPECT_EQ(inPlace(dw, inPlaceColumns), part(values, 0, inPlaceColumns));
+    EXPECT_EQ(part(dw.get(), 2 * inPlaceColumns, columns), part(values, 2 * inPlaceColumns, columns));
+    run(lce::roundSums(element), partial, dw);
+    EXPECT_EQ(dw.get(), values);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RoundSums,
+                         testing::Combine(testing::ValuesIn(testDevices()),
+                                          testing::Values(ElementType::bf16, ElementType::f16)),
+                         [](const auto &info) {
+                           return std::get<0>(info.param) + "_" + elementName(std::get<1>(info.param));
+                         });
+
+} // namespace
+} // namespace tilewright::test
