@@ -35,9 +35,10 @@ Kernel lceCombine(ElementType element) {
 Kernel lceCompleteAgain(ElementType element) { return lce::completeAgain({element, element, kBlock}); }
 Kernel lceScaleRows(ElementType element) { return lce::scaleRows(element); }
 Kernel lceSliceLabels(ElementType) { return lce::sliceLabels(); }
+Kernel lceCopyRows(ElementType element) { return lce::copyRows(element, element); }
 Kernel lceLogits(ElementType element) { return lce::logits({element, element, kBlock}); }
 Kernel lceRankLabels(ElementType) { return lce::rankLabels(); }
-Kernel lceOneHotSum(ElementType element) { return lce::oneHotSum(element, 512); }
+Kernel lceOneHotSum(ElementType element) { return lce::oneHotSum({element, 512}); }
 Kernel lceDx(ElementType element) { return lce::dHidden({element, element, element, kBlock}); }
 Kernel lceDxParts(ElementType element) { return lce::dHiddenParts({element, element, kBlock, 3}); }
 Kernel lceDxTotal(ElementType element) {
@@ -91,6 +92,7 @@ const std::vector<CatalogEntry> &kernelCatalog() {
        lceScaleRows},
       {"lce_slice_labels", "linear cross entropy: labels as a slice of the classes numbers them",
        lceSliceLabels},
+      {"lce_copy_rows", "linear cross entropy: rows that are not ignored, side by side", lceCopyRows},
       {"lce_logits", "the logits alone", lceLogits},
       {"lce_rank_labels", "linear cross entropy: sorts a chunk's rows by label", lceRankLabels,
        lce::rankLabelsOptions},

@@ -19,7 +19,8 @@ enum class Variant {
   automatic,
   chunked,   ///< exponentials of one chunk of rows at a time are kept in memory
   whole,     ///< one chunk holds every row
-  recompute, ///< all rows, one slice of the classes at a time, whose logits are computed a second time
+  recompute, ///< dX as chunked, then dW of all rows, a slice of the classes at a time, of logits computed
+             ///< again
   lossOnly,  ///< no gradient: nothing of N×V elements is stored
 };
 

@@ -25,8 +25,7 @@ std::string str(const CombineSpec &spec) {
     if (spec.terms.margin) text += ",margin";
   }
   for (int s = 0; s < kRowSums; ++s)
-    if (spec.sums[s] && static_cast<RowSum>(s) != RowSum::stored)
-      text += std::string(",") + rowSumName(static_cast<RowSum>(s));
+    if (spec.sums[s]) text += std::string(",") + rowSumName(static_cast<RowSum>(s));
   return text + spec.terms.rowStr() + spec.outputs.str();
 }
 

@@ -6,8 +6,8 @@ namespace {
 
 std::string str(const CompleteSpec &spec) {
   return std::string(elementName(spec.element)) + ",e=" + elementName(spec.exponentials) +
-         spec.terms.logitStr() + spec.terms.rowStr() + (spec.quietZeros ? ",quiet" : "") + "," +
-         spec.block.str();
+         spec.terms.logitStr() + spec.terms.rowStr() + (spec.quietZeros ? ",quiet" : "") +
+         (spec.uniform ? ",uniform" : "") + "," + spec.block.str();
 }
 
 } // namespace
@@ -44,9 +44,8 @@ Kernel completeAgain(const CompleteSpec &spec) {
     const View label = k.input("label", ElementType::i32, 1);
     const View anchor = rowInput("anchor"), factor = rowInput("factor");
     const View moment = spec.terms.gradEntropy ? rowInput("moment") : View();
-    const bool smooths = spec.terms.labelSmoothing;
-    const View uniform = smooths ? rowInput("uniform") : View();
-    const View classWeight = smooths && spec.terms.classWeight ? rowInput("class_weight") : View();
+    const View uniform = spec.uniform ? rowInput("uniform") : View();
+    const View classWeight = spec.uniform && spec.terms.classWeight ? rowInput("class_weight") : View();
     const View rowNorm = spec.terms.margin ? rowInput("row_norm") : View();
     const LogitTerms terms(spec.terms);
     terms.declare(k);
@@ -61,7 +60,7 @@ Kernel completeAgain(const CompleteSpec &spec) {
       if (moment.valid()) ofP = ofP + moment[rows] * (z - anchor[rows]);
       const Tile others = expAbove(z, anchor[rows]);
       Tile gradient = (spec.quietZeros ? select(others < kQuiet, 0, others) : others) * ofP;
-      if (smooths)
+      if (spec.uniform)
         gradient = gradient - (classWeight.valid() ? uniform[rows] * classWeight[classes] : uniform[rows]);
       gradient = times(gradient, terms.classRate(z, place));
       k.store(e, rows, classes, select(classes.positions() != label[rows], gradient, 0));

@@ -20,11 +20,9 @@ Tile sumOfParts(KernelBuilder &k, const View &products, int64_t parts, const Ran
 } // namespace
 
 Kernel dHidden(const DHiddenSpec &spec) {
-  using Slice = DHiddenSpec::Slice;
-  constexpr const char *sliceNames[] = {"", ",first slice", ",next slice", ",last slice"};
   const std::string types = std::string(elementName(spec.element)) + ",e=" + elementName(spec.exponentials) +
                             ",dx=" + elementName(spec.output) + (spec.uniform ? ",uniform" : "") +
-                            (spec.self ? ",self" : "") + sliceNames[static_cast<int>(spec.slice)] +
+                            (spec.self ? ",self" : "") +
                             (spec.parts ? ",of " + std::to_string(spec.parts) + " parts" : "") + ",";
   const char *name = spec.parts ? "lce_dx_total" : "lce_dx";
   return defineKernel(name, types + spec.block.str(), [spec](KernelBuilder &k) {
@@ -37,8 +35,6 @@ Kernel dHidden(const DHiddenSpec &spec) {
     if (spec.uniform)
       uniform = k.input("uniform", ElementType::f32, 1), classSum = k.input("class_sum", ElementType::f32, 2);
     if (spec.self) self = k.input("self", ElementType::f32, 1), x = k.input("xc", spec.element, 2);
-    const bool isLast = spec.slice == Slice::last;
-    const View partial = isLast ? k.input("partial", ElementType::f32, 2) : View();
     const View dx = k.output("dx", spec.output, 2);
 
     const Index count = spec.parts ? row.dim(0) : e.dim(0);
@@ -51,13 +47,7 @@ Kernel dHidden(const DHiddenSpec &spec) {
       Tile gradient = scale[rows] * product + oneHot[rows] * w.gather(label[rows], hidden);
       if (spec.uniform) gradient = gradient - uniform[rows] * onlyRow(k, classSum, hidden);
       if (spec.self) gradient = gradient + self[rows] * x.at(rows, hidden);
-      if (isLast) gradient = gradient + partial.at(rows, hidden);
-      if (spec.slice == Slice::first)
-        k.store(dx, rows, hidden, gradient);
-      else if (spec.slice == Slice::next)
-        k.add(dx, rows, hidden, gradient);
-      else
-        k.scatter(dx, to, hidden, gradient);
+      k.scatter(dx, to, hidden, gradient);
     });
   });
 }

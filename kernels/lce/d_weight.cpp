@@ -14,7 +14,8 @@ Kernel dWeight(const DWeightSpec &spec) {
   const std::string specialisation =
       std::string("e=") + elementName(spec.exponentials) + ",dw=" + elementName(spec.output) + "," +
       spec.accumulation.str() + (spec.uniform ? ",uniform" : "") + (spec.classFactor ? ",class factor" : "") +
-      (spec.gain ? ",gain" : "") + "," + spec.block.str();
+      (spec.gain ? ",gain" : "") + (spec.place == OneHotPlace::label ? ",u of classes" : "") + "," +
+      spec.block.str();
   return defineKernel("lce_dw", specialisation, [spec](KernelBuilder &k) {
     const Mode mode = spec.accumulation.mode;
     const View e = k.input("e", spec.exponentials, 2), xs = k.input("xs", spec.exponentials, 2);
@@ -37,7 +38,9 @@ Kernel dWeight(const DWeightSpec &spec) {
       const Tile product =
           dot(e.narrowed(0, rows).columns(classes).transpose(), xs.narrowed(0, rows).columns(hidden));
       const Tile scaled = gain.valid() ? first(k, gain) * product : product;
-      const Tile gradient = scaled + u.gather(slot[classes], hidden);
+      const bool isOwn = spec.place == OneHotPlace::label;
+      const Tile place = isOwn ? select(slot[classes] >= 0, classes.positions(), -1) : slot[classes];
+      const Tile gradient = scaled + u.gather(place, hidden);
       if (!spec.uniform) return gradient;
       const Tile sum = onlyRow(k, rowSum, hidden);
       return gradient - (spec.classFactor ? classFactor[classes] * sum : sum);

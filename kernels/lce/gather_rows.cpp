@@ -45,4 +45,15 @@ Kernel gatherRows(const GatherRowsSpec &spec) {
       });
 }
 
+Kernel copyRows(ElementType element, ElementType output) {
+  const std::string types = std::string(elementName(element)) + ",xc=" + elementName(output);
+  return defineKernel("lce_copy_rows", types, [element, output](KernelBuilder &k) {
+    const View x = k.input("x", element, 2), row = k.input("row", ElementType::i32, 1);
+    const View copy = k.output("xc", output, 2);
+
+    const Range rows = k.blockRows(row.dim(0), kRowsPerProgram), hidden = k.whole(x.dim(1));
+    k.store(copy, rows, hidden, x.gather(rowNumbers(k, row, rows), hidden));
+  });
+}
+
 } // namespace tilewright::lce

@@ -11,12 +11,15 @@ using Roles = Schedule::WarpRoles;
 
 /// A loss alone keeps nothing of its product but sums of rows.
 bool storesTiles(const Problem &problem, ProductKind kind) {
-  return kind != ProductKind::forward || problem.wantsGradients();
+  return kind != ProductKind::forward || problem.keepsExponentials();
 }
 
 // Two warpgroups that share a tile leave the tensor cores idle while they store it. What large tiles save
 // is worth that from this depth on.
 constexpr int64_t kDeep = 12 << 10;
+
+// Two launches more take an H200 as long as so many multiply-adds of a multiprocessor, some 40 µs.
+constexpr double kTwoLaunches = 1e8;
 
 // ---- dX's last rows ----------------------------------------------------------------------------------
 
@@ -41,17 +44,12 @@ struct TailCost {
 };
 
 /// The last strips of rows whose parts fill the multiprocessors better than whole tiles do.
-TailCost cheapestTail(const Problem &problem, const Product &product, const ProductShape &shape,
-                      const DeviceInfo &device) {
+TailCost cheapestTail(const Product &product, const ProductShape &shape, const DeviceInfo &device) {
   constexpr int64_t kMostParts = 8, kMostBytes = int64_t(128) << 20;
-  // Two more launches take an H200 as long as a multiprocessor's 10⁸ multiply-adds, some 40 µs; what the
-  // parts write is read once, at 4 TB/s.
-  constexpr double kLaunches = 1e8, kPerByte = 1.3;
+  constexpr double kPerByte = 1.3; // what the parts write is read once, at 4 TB/s
   const Tiles tiles(product, shape, device.units);
   const double tile = static_cast<double>(product.block.rows * product.block.columns * shape.depth);
   TailCost best{{}, static_cast<double>(tiles.rounds(tiles.strips))};
-  // There dX adds up over slices of the classes already.
-  if (problem.recompute) return best;
   const int64_t full = tiles.strips * tiles.across / tiles.workers; // rounds
   for (const int64_t whole : {full, full - 1}) {
     const int64_t head = whole * tiles.workers / tiles.across, strips = tiles.strips - head;
@@ -60,7 +58,7 @@ TailCost cheapestTail(const Problem &problem, const Product &product, const Prod
       const int64_t bytes = 4 * parts * strips * product.block.rows * shape.columns;
       const double cost = static_cast<double>(tiles.rounds(head)) +
                           static_cast<double>(tiles.rounds(strips, parts)) / static_cast<double>(parts) +
-                          (kLaunches + kPerByte * static_cast<double>(bytes)) / tile;
+                          (kTwoLaunches + kPerByte * static_cast<double>(bytes)) / tile;
       if (bytes <= kMostBytes && cost < best.rounds) best = {{head * product.block.rows, parts}, cost};
     }
   }
@@ -96,7 +94,7 @@ Product chooseHiddenProduct(const Problem &problem, const ProductShape &shape, c
     product.clusterCtas = 2;
     if (accumulatorsOf(block, product.roles) > 128 && !allowsLargeTiles(problem, ProductKind::dHidden))
       continue;
-    const double cost = roundsOf(problem, ProductKind::dHidden, product, shape, device) * tileTime(block);
+    const double cost = roundsOf(ProductKind::dHidden, product, shape, device) * tileTime(block);
     if (bestCost == 0 || cost < kWorthwhile * bestCost) best = product, bestCost = cost;
   }
   chooseOrderAndStages(problem, ProductKind::dHidden, shape, device, best);
@@ -109,7 +107,7 @@ Product chooseLossProduct(const Problem &problem, const ProductShape &shape, con
   constexpr int64_t kDeepLogits = 2048;
   constexpr Block kSmall{128, 192}, kLarge{256, 192};
   const auto cost = [&](const Block &block) {
-    return roundsOf(problem, ProductKind::forward, {block}, shape, device) * tileTime(block);
+    return roundsOf(ProductKind::forward, {block}, shape, device) * tileTime(block);
   };
   const bool isLarge = shape.depth >= kDeepLogits && cost(kLarge) <= cost(kSmall);
   Product product;
@@ -120,19 +118,18 @@ Product chooseLossProduct(const Problem &problem, const ProductShape &shape, con
   return product;
 }
 
-/// Warps with roles for a product of a chunk. Exponentials, and the many stores of a shallow dW, hide behind
+/// Warps with roles for a product. Exponentials, and the many stores of a shallow dW, hide behind
 /// another tile's products. Deep ones take the tiles that read the fewest bytes; where few of the largest
 /// kind would leave multiprocessors idle at the end, smaller ones. Those share what they copy in pairs.
-Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t chunk,
+Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, const ProductShape &shape,
                                const DeviceInfo &device) {
-  const ProductShape shape = shapeOf(problem, kind, chunk);
   if (kind == ProductKind::dHidden) return chooseHiddenProduct(problem, shape, device);
   if (!storesTiles(problem, kind)) return chooseLossProduct(problem, shape, device);
   const bool sparesRegisters = allowsLargeTiles(problem, kind);
-  const bool takesTurns = kind == ProductKind::forward ||
+  const bool takesTurns = kind != ProductKind::dWeight ||
                           (sparesRegisters && (shape.depth < kDeep || shape.depth < problem.rows));
   const auto cost = [&](const Block &block) {
-    return roundsOf(problem, kind, {block}, shape, device) * tileTime(block);
+    return roundsOf(kind, {block}, shape, device) * tileTime(block);
   };
   Product product;
   product.roles = takesTurns ? Roles::pingPong : Roles::cooperative;
@@ -147,27 +144,25 @@ Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, int64_t
 
 /// A sum of halves reads two numbers and stores two for each of the product's, which takes longer than a
 /// product of a few thousand rows: another tile's hides some of it, and registers are left to load ahead.
-Product chooseHalvesProduct(const Problem &problem, int64_t chunk, const DeviceInfo &device) {
+Product chooseHalvesProduct(const ProductShape &shape, const DeviceInfo &device) {
   Product product;
   product.roles = Roles::pingPong;
   product.block = {128, 128};
   product.clusterCtas = 1;
   product.stages = 5;
-  product.rasterRows = rasterOf(product.block, shapeOf(problem, ProductKind::dWeight, chunk), device);
+  product.rasterRows = rasterOf(product.block, shape, device);
   return product;
 }
 
 /// Two programs of 128 × 128 share a multiprocessor: one multiplies while the other stores. A matrix with
 /// fewer rows or columns takes the next power of two.
-Product choosePortableProduct(const Problem &problem, ProductKind kind, int64_t chunk,
-                              const DeviceInfo &device) {
+Product choosePortableProduct(const ProductShape &shape, const DeviceInfo &device) {
   const auto fit = [](int64_t size, int64_t least, int64_t most) {
     int64_t extent = least;
     while (extent < size && extent < most)
       extent *= 2;
     return extent;
   };
-  const ProductShape shape = shapeOf(problem, kind, chunk);
   Product product;
   product.block = {fit(shape.rows, 32, 128), fit(shape.columns, kColumnStep, 128)};
   product.rasterRows = rasterOf(product.block, shape, device);
@@ -176,30 +171,26 @@ Product choosePortableProduct(const Problem &problem, ProductKind kind, int64_t 
 
 } // namespace
 
-void chooseGpuProducts(const Problem &problem, const DeviceInfo &device, Config &config) {
-  for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight}) {
-    if (!device.warpgroups || !allowsRoles(problem, kind))
-      config[kind] = choosePortableProduct(problem, kind, config.chunkRows, device);
-    else if (kind == ProductKind::dWeight && config.halves)
-      config[kind] = chooseHalvesProduct(problem, config.chunkRows, device);
-    else
-      config[kind] = chooseWarpgroupProduct(problem, kind, config.chunkRows, device);
-  }
-  chooseTail(problem, device, config);
+Product chooseGpuProduct(const Problem &problem, ProductKind kind, const DeviceInfo &device,
+                         const Config &config) {
+  const ProductShape shape = shapeOf(problem, kind, config);
+  if (!device.warpgroups || !allowsRoles(problem, kind)) return choosePortableProduct(shape, device);
+  if (kind == ProductKind::dWeight && config.halves) return chooseHalvesProduct(shape, device);
+  return chooseWarpgroupProduct(problem, kind, shape, device);
 }
 
 void chooseTail(const Problem &problem, const DeviceInfo &device, Config &config) {
   config.tail = {};
   if (!problem.dHidden || !hasRoles(config.dHidden)) return;
-  const ProductShape shape = shapeOf(problem, ProductKind::dHidden, config.chunkRows);
-  config.tail = cheapestTail(problem, config.dHidden, shape, device).tail;
+  const ProductShape shape = shapeOf(problem, ProductKind::dHidden, config);
+  config.tail = cheapestTail(config.dHidden, shape, device).tail;
 }
 
 bool allowsLargeTiles(const Problem &problem, ProductKind kind) {
-  if (kind == ProductKind::forward) return true;
+  if (kind == ProductKind::forward || kind == ProductKind::again) return true;
   if (problem.isUniformRankOne() || problem.terms.margin) return false;
   if (kind == ProductKind::dWeight) return !problem.accumulate;
-  return !problem.recompute && problem.element != ElementType::f16; // of W's rows, which it widens
+  return problem.element != ElementType::f16; // of W's rows, which it widens
 }
 
 int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles) {
@@ -211,7 +202,7 @@ void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &conf
     const Product &product = config[kind];
     if (!hasRoles(product) || accumulatorsOf(product.block, product.roles) <= 128) continue;
     if (allowsLargeTiles(problem, kind)) continue;
-    config[kind] = chooseWarpgroupProduct(problem, kind, config.chunkRows, device);
+    config[kind] = chooseWarpgroupProduct(problem, kind, shapeOf(problem, kind, config), device);
     chooseTail(problem, device, config);
   }
 }
@@ -240,13 +231,25 @@ double tileTime(const Block &block) {
          copyCost * static_cast<double>(block.rows + block.columns);
 }
 
-double roundsOf(const Problem &problem, ProductKind kind, const Product &product, const ProductShape &shape,
+double roundsOf(ProductKind kind, const Product &product, const ProductShape &shape,
                 const DeviceInfo &device) {
-  if (kind == ProductKind::dHidden && hasRoles(product))
-    return cheapestTail(problem, product, shape, device).rounds;
+  if (kind == ProductKind::dHidden && hasRoles(product)) return cheapestTail(product, shape, device).rounds;
   const int64_t tiles =
       ceilDiv(shape.rows, product.block.rows) * ceilDiv(shape.columns, product.block.columns);
   return static_cast<double>(ceilDiv(tiles, device.units));
+}
+
+double secondPassCost(const Problem &problem, const Config &config, const DeviceInfo &device) {
+  const auto timeOf = [&](ProductKind kind) {
+    const ProductShape shape = shapeOf(problem, kind, config);
+    return roundsOf(kind, config[kind], shape, device) * tileTime(config[kind].block) *
+           static_cast<double>(shape.depth);
+  };
+  const int64_t parts = problem.dWeight ? ceilDiv(problem.hidden, config.weightColumns(problem)) : 0;
+  // Beside either product there is one that makes small things: labels as a slice has them, and u.
+  const double ofSlice = timeOf(ProductKind::again) + kTwoLaunches +
+                         static_cast<double>(parts) * (timeOf(ProductKind::dWeight) + kTwoLaunches);
+  return static_cast<double>(config.slices(problem)) * ofSlice;
 }
 
 bool allowsRoles(const Problem &problem, ProductKind kind) {

@@ -43,14 +43,14 @@ public:
     want(kernels.compactRows, compactRows({p_.label, p_.dHidden}));
     forwardProduct(kernels);
     if (p_.dHidden) hiddenProduct(kernels);
-    if (p_.sortsLabels()) want(kernels.rankLabels, rankLabels(), rankLabelsOptions(target_));
+    if (p_.wantsClassGradients()) want(kernels.rankLabels, rankLabels(), rankLabelsOptions(target_));
     if (p_.dWeight) {
       weightProduct(kernels);
-      want(kernels.oneHotSum, oneHotSum(p_.element, kOneHotColumns));
+      want(kernels.oneHotSum, oneHotSum({p_.element, kOneHotColumns, oneHotPlace()}));
       if (p_.normalisesRows()) want(kernels.scaleRows, scaleRows(p_.element));
     }
     if (p_.dBias) biasProduct(kernels);
-    if (config_.slices(p_) > 1) want(kernels.sliceLabels, sliceLabels());
+    if (p_.hasSecondPass()) secondPass(kernels);
     want(kernels.gatherRows,
          gatherRows({p_.element, p_.terms, p_.wantsGradients() && !p_.terms.logitsAreProducts()}));
     want(kernels.pendingRows, pendingRows());
@@ -64,6 +64,7 @@ public:
     if (product == ProductKind::forward) forwardProduct(kernels);
     if (product == ProductKind::dHidden) hiddenProduct(kernels);
     if (product == ProductKind::dWeight) weightProduct(kernels);
+    if (product == ProductKind::again) wantAgain(kernels.again, product);
   }
 
   Status make(Runtime &runtime) {
@@ -92,46 +93,48 @@ private:
     // On a GPU without roles four warps have registers for a product and its exponentials, or for storing it,
     // and not for more.
     const bool isHeavy = kind == ProductKind::forward   ? p_.terms.margin || p_.outputs.best
-                         : kind == ProductKind::dWeight ? p_.accumulate || config_.chunks(p_) > 1
+                         : kind == ProductKind::again   ? p_.terms.margin
+                         : kind == ProductKind::dWeight ? p_.accumulate || config_.weightParts(p_) > 1
                                                         : false;
     if (isHeavy && target_ == TargetKind::nvptx && !hasRoles(config_[kind])) options.schedule.warps = 8;
     return options;
   }
+  OneHotPlace oneHotPlace() const { return p_.hasSecondPass() ? OneHotPlace::label : OneHotPlace::slot; }
   bool hasUniformFactor() const { return p_.isUniformRankOne() && p_.hasClassFactor(); }
 
   void forwardProduct(KernelSet &kernels) {
-    const bool storesE = p_.wantsGradients() && p_.completion() != Completion::again;
+    const bool storesE = p_.keepsExponentials() && p_.completion() != Completion::again;
     const auto exponentials = storesE ? std::optional(p_.exponentials()) : std::nullopt;
     want(kernels.forward,
          forward({p_.element, exponentials, config_.forward.block, p_.terms, p_.rowSums(), p_.outputs.best,
                   p_.dropsQuiet() && storesE}),
          optionsFor(ProductKind::forward));
-    const CompleteSpec complete{p_.element, p_.exponentials(), config_.forward.block, p_.terms,
-                                p_.dropsQuiet()};
-    if (p_.completion() == Completion::again)
-      want(kernels.complete, completeAgain(complete), optionsFor(ProductKind::forward));
+    if (p_.keepsExponentials() && p_.completion() == Completion::again)
+      wantAgain(kernels.complete, ProductKind::forward);
+  }
+
+  void wantAgain(KernelHandle &place, ProductKind kind) {
+    want(place,
+         completeAgain({p_.element, p_.exponentials(), config_[kind].block, p_.terms, p_.dropsQuiet(),
+                        p_.terms.labelSmoothing && !p_.isUniformRankOne()}),
+         optionsFor(kind));
+  }
+
+  void secondPass(KernelSet &kernels) {
+    wantAgain(kernels.again, ProductKind::again);
+    want(kernels.sliceLabels, sliceLabels());
+    want(kernels.copyRows, copyRows(p_.element, p_.element));
+    if (p_.dWeight && p_.element != p_.exponentials())
+      want(kernels.copyWidened, copyRows(p_.element, p_.exponentials()));
   }
 
   void hiddenProduct(KernelSet &kernels) {
-    using Slice = DHiddenSpec::Slice;
-    const auto specOf = [&](Slice slice) {
-      const bool isPartial = slice == Slice::first || slice == Slice::next;
-      const ElementType output = isPartial ? ElementType::f32 : *p_.dHidden;
-      return DHiddenSpec{p_.element,
-                         p_.exponentials(),
-                         output,
-                         config_.dHidden.block,
-                         p_.isUniformRankOne(),
-                         p_.terms.margin && !isPartial,
-                         slice};
-    };
+    const DHiddenSpec spec{
+        p_.element,     p_.exponentials(), *p_.dHidden, config_.dHidden.block, p_.isUniformRankOne(),
+        p_.terms.margin};
     const CompileOptions options = optionsFor(ProductKind::dHidden);
-    const int64_t slices = config_.slices(p_);
-    if (!config_.hasTail() || config_.tail.begin > 0)
-      want(kernels.dHidden.first, dHidden(specOf(slices == 1 ? Slice::only : Slice::first)), options);
-    if (slices > 2) want(kernels.dHidden.next, dHidden(specOf(Slice::next)), options);
-    if (slices > 1) want(kernels.dHidden.last, dHidden(specOf(Slice::last)), options);
-    if (config_.hasTail()) hiddenTail(kernels, specOf(Slice::only), options);
+    if (!config_.hasTail() || config_.tail.begin > 0) want(kernels.dHidden, dHidden(spec), options);
+    if (config_.hasTail()) hiddenTail(kernels, spec, options);
   }
 
   /// A part's tiles go side by side.
@@ -151,13 +154,14 @@ private:
         kernels.dWeight, output, p_.accumulate && !p_.terms.margin, optionsFor(ProductKind::dWeight),
         [&](const Accumulation &accumulation, ElementType type) {
           return dWeight({p_.exponentials(), type, accumulation, config_.dWeight.block, p_.isUniformRankOne(),
-                          hasUniformFactor(), p_.normalisesRows()});
+                          hasUniformFactor(), p_.normalisesRows(), oneHotPlace()});
         },
         config_.halves);
   }
 
   void biasProduct(KernelSet &kernels) {
-    want(kernels.sumExponentials, sumRows({p_.exponentials(), true, true}), sumRowsOptions());
+    want(kernels.sumExponentials, sumRows({p_.exponentials(), p_.scalesExponentials(), true}),
+         sumRowsOptions());
     want(kernels.labelSums, labelSums());
     wantParts(kernels.dBias, *p_.dBias, p_.accumulate, {},
               [&](const Accumulation &accumulation, ElementType type) {
@@ -170,7 +174,7 @@ private:
                  const Make &make, bool inHalves = false) {
     using Mode = Accumulation::Mode;
     const ElementType f32 = ElementType::f32;
-    if (config_.chunks(p_) == 1)
+    if (config_.weightParts(p_) == 1)
       return want(parts.first, make(Accumulation{Mode::store, accumulate}, output), options);
     if (inHalves) {
       want(parts.first, make(Accumulation{Mode::store, accumulate, true}, output), options);
@@ -206,7 +210,7 @@ private:
         want(kernels.normalise, normalise({p_.element, *p_.dWeight, inPlace, p_.accumulate}));
       }
     }
-    if (p_.completion() == Completion::inPlace) {
+    if (p_.keepsExponentials() && p_.completion() == Completion::inPlace) {
       CompileOptions inPlace;
       inPlace.schedule.warps = kInPlaceWarps;
       want(kernels.complete, completeInPlace({p_.element, p_.exponentials(), kInPlaceBlock, p_.terms}),

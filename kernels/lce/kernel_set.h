@@ -13,9 +13,10 @@ struct PartKernels {
 /// The loaded kernels of one problem and configuration; those it has no use for stay null.
 struct KernelSet {
   KernelHandle compactRows, gatherRows, pendingRows, forward, checkAnchor, combine, reduceLoss;
-  KernelHandle rankLabels, oneHotSum, sliceLabels, scaleRows;
-  PartKernels dHidden, dWeight, dBias;     ///< dHidden's parts are slices of the classes
-  KernelHandle dHiddenParts, dHiddenTotal; ///< of a chunk's tail
+  KernelHandle rankLabels, oneHotSum, scaleRows;
+  KernelHandle dHidden, dHiddenParts, dHiddenTotal; ///< the last two of a chunk's tail
+  PartKernels dWeight, dBias;
+  KernelHandle copyRows, copyWidened, sliceLabels, again; ///< of a second pass
 
   // Of some options only.
   KernelHandle rowWeights, weightFacts, classNorms, normalise;

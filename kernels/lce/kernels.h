@@ -35,6 +35,11 @@ struct GatherRowsSpec {
 };
 Kernel gatherRows(const GatherRowsSpec &spec);
 
+/// Those rows alone, all valid ones side by side.
+///
+/// (x N×H, row N, out xc N×H)
+Kernel copyRows(ElementType element, ElementType output);
+
 /// From the first to the last row that asks for its exponentials by `redo`: pending = first, last + 1.
 ///
 /// (redo C, out pending 2)
@@ -110,7 +115,8 @@ struct CompleteSpec {
   ElementType element, exponentials;
   Block block;
   LossTerms terms = {};
-  bool quietZeros = false; ///< as above; of completeAgain
+  bool quietZeros = false; ///< as above; this and the next are completeAgain's
+  bool uniform = false;    ///< what all classes of a row get alike is a part of it
 };
 Kernel completeInPlace(const CompleteSpec &spec);
 
@@ -137,30 +143,35 @@ Kernel sliceLabels();
 Kernel rankLabels();
 CompileOptions rankLabelsOptions(TargetKind target); ///< that suit it
 
-/// u[s] = Σ t_i x_i over the run that starts at sorted position s: the one-hot part of dW, of each label that
-/// occurs.
+/// Where the one-hot part of dW is: at the label's slot, or, of few classes, at the class's own number.
+enum class OneHotPlace { slot, label };
+
+/// u = Σ t_i x_i over each run of equal labels: the one-hot part of dW, of each label that occurs. It has a
+/// row for each sorted position, or for each class that there is a slot for.
 ///
-/// (x N×H, row C, one_hot C, order C, run C, out u C×H)
-Kernel oneHotSum(ElementType element, int64_t columns);
+/// (x N×H, row C, one_hot C, order C, run C[, slot V], out u C×H or V×H)
+struct OneHotSumSpec {
+  ElementType element;
+  int64_t columns; ///< of one program
+  OneHotPlace place = OneHotPlace::slot;
+};
+Kernel oneHotSum(const OneHotSumSpec &spec);
 
 /// sums[label] = Σ t_i over the rows of each label that occurs (0 beforehand).
 ///
 /// (label C, one_hot C, order C, run C, out sums V)
 Kernel labelSums();
 
-/// dX_i = r_i (E W)_i + t_i w_y [- uniform_i Σ_j u_j w_j][+ self_i x_i]; of several slices of the classes,
-/// all but the last add up a partial dX of the chunk's rows.
+/// dX_i = r_i (E W)_i + t_i w_y [- uniform_i Σ_j u_j w_j][+ self_i x_i].
 ///
-/// (e C×V, w V×H, label C, scale C, one_hot C, row C[, uniform C, class_sum 1×H][, self C, xc C×H]
-///  [, partial C×H], out dx N×H or C×H)
+/// (e C×V, w V×H, label C, scale C, one_hot C, row C[, uniform C, class_sum 1×H][, self C, xc C×H], out dx
+/// N×H)
 ///
 /// Of products that were computed in parts, by `dHiddenParts`, products (parts·P)×H takes e's place.
 struct DHiddenSpec {
-  enum class Slice { only, first, next, last };
   ElementType element, exponentials, output;
   Block block;
   bool uniform = false, self = false;
-  Slice slice = Slice::only;
   int64_t parts = 0;
 };
 Kernel dHidden(const DHiddenSpec &spec);
@@ -193,13 +204,14 @@ struct Accumulation {
 
 /// A chunk's part of dW = [gain] Eᵀ·xs + the rows of u [- f_j Σ_i uniform_i x_i, f_j = 1 or class_factor].
 ///
-/// (e C×V, xs C×H, u C×H, slot V, summary, first[, gain 1][, row_sum 1×H[, class_factor V]]
+/// (e C×V, xs C×H, u C×H or V×H, slot V, summary, first[, gain 1][, row_sum 1×H[, class_factor V]]
 ///  [, partial V×H or low V×H], out dw V×H)
 struct DWeightSpec {
   ElementType exponentials, output;
   Accumulation accumulation;
   Block block;
   bool uniform = false, classFactor = false, gain = false;
+  OneHotPlace place = OneHotPlace::slot;
 };
 Kernel dWeight(const DWeightSpec &spec);
 

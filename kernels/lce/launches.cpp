@@ -43,22 +43,48 @@ Status Launches::run() {
   for (int64_t chunk = 0; chunk < config_.chunks(p_); ++chunk) {
     selectChunk(chunk);
     TW_RETURN_IF_ERROR(exponentials());
-    if (p_.wantsGradients()) TW_RETURN_IF_ERROR(gradients(chunk));
+    if (p_.keepsExponentials()) TW_RETURN_IF_ERROR(gradients(chunk));
   }
+  if (p_.hasSecondPass()) TW_RETURN_IF_ERROR(secondPass());
   return finish();
 }
 
 Status Launches::gradients(int64_t chunk) {
-  if (p_.sortsLabels()) TW_RETURN_IF_ERROR(sortLabels());
-  if (p_.dWeight) TW_RETURN_IF_ERROR(prepareWeightGradient());
+  selectClasses(0, p_.classes);
+  TW_RETURN_IF_ERROR(complete());
+  if (p_.dHidden) TW_RETURN_IF_ERROR(hiddenGradient());
+  if (!p_.wantsClassGradients() || p_.hasSecondPass()) return Status();
+  TW_RETURN_IF_ERROR(sortLabels());
+  TW_RETURN_IF_ERROR(prepareWeightGradient());
+  return classGradients(chunk);
+}
+
+/// dW and db of all rows, one slice of the classes after the other.
+Status Launches::secondPass() {
+  selectAllRows();
+  TW_RETURN_IF_ERROR(launch(kernels_.copyRows, {t_.hidden, c_.row, c_.xc}));
+  if (kernels_.copyWidened) TW_RETURN_IF_ERROR(launch(kernels_.copyWidened, {t_.hidden, c_.row, c_.xs}));
+  TW_RETURN_IF_ERROR(sortLabels());
+  TW_RETURN_IF_ERROR(prepareWeightGradient());
   for (int64_t slice = 0; slice < config_.slices(p_); ++slice) {
-    TW_RETURN_IF_ERROR(selectSlice(slice));
-    TW_RETURN_IF_ERROR(complete());
-    if (p_.dHidden) TW_RETURN_IF_ERROR(hiddenGradient(slice));
-    if (p_.dWeight) TW_RETURN_IF_ERROR(weightGradient(chunk, slice));
-    if (p_.dBias) TW_RETURN_IF_ERROR(biasGradient(chunk));
+    TW_RETURN_IF_ERROR(completeSlice(slice));
+    TW_RETURN_IF_ERROR(classGradients(0));
   }
   return Status();
+}
+
+Status Launches::completeSlice(int64_t slice) {
+  const int64_t first = slice * config_.sliceClasses;
+  const int64_t count = std::min(config_.sliceClasses, p_.classes - first);
+  selectClasses(first, count);
+  c_.e = w_.sliceE.columns(0, count);
+  TW_RETURN_IF_ERROR(launch(kernels_.sliceLabels, {c_.compactLabel, first, count, c_.sliceLabel}));
+  return completeAgain(kernels_.again, c_.sliceLabel);
+}
+
+Status Launches::classGradients(int64_t part) {
+  if (p_.dWeight) TW_RETURN_IF_ERROR(weightGradient(part));
+  return p_.dBias ? biasGradient(part) : Status();
 }
 
 // The last chunk's rows are those that a call leaves behind it. How a chunk of dW is stored depends on its
@@ -73,8 +99,8 @@ Status Launches::prepareProduct(ProductKind product) {
 Status Launches::launchProduct(ProductKind product) {
   selectChunk(config_.chunks(p_) - 1);
   if (product == ProductKind::forward) return forward();
-  TW_RETURN_IF_ERROR(selectSlice(0));
-  if (product == ProductKind::dHidden) return hiddenGradient(0);
+  selectClasses(0, p_.classes);
+  if (product == ProductKind::dHidden) return hiddenGradient();
   return weightProduct(std::min<int64_t>(1, config_.chunks(p_) - 1), 0, config_.weightColumns(p_));
 }
 
@@ -103,7 +129,8 @@ Status Launches::prepare() {
     TW_RETURN_IF_ERROR(launch(kernels_.classNorms, arguments));
   }
   if (!p_.isUniformRankOne() || !p_.dHidden) return Status();
-  return sumUp(kernels_.sumClasses, t_.weight, classFactor(), w_.classSum);
+  selectClasses(0, p_.classes);
+  return sumUp(kernels_.sumClasses, t_.weight, s_.classFactor, w_.classSum);
 }
 
 void Launches::selectChunk(int64_t chunk) {
@@ -112,28 +139,37 @@ void Launches::selectChunk(int64_t chunk) {
   c_ = w_;
   c_.row = w_.row.rows(first_, rows);
   c_.compactLabel = w_.compactLabel.rows(first_, rows);
-  std::vector<TensorRef *> tensors = {
-      &c_.xc,     &c_.xs,       &c_.u,      &c_.target,  &c_.anchor, &c_.redo,      &c_.sums,    &c_.tops,
-      &c_.best,   &c_.e,        &c_.scale,  &c_.oneHot,  &c_.order,  &c_.run,       &c_.rowNorm, &c_.rate,
-      &c_.factor, &c_.partialX, &c_.moment, &c_.uniform, &c_.self,   &c_.targetRate};
+  const auto narrow = [&](const std::vector<TensorRef *> &tensors, int64_t first) {
+    for (TensorRef *tensor : tensors)
+      if (tensor->data) *tensor = tensor->rows(first, rows);
+  };
+  narrow(
+      {&c_.xc, &c_.target, &c_.redo, &c_.sums, &c_.tops, &c_.best, &c_.e, &c_.rate, &c_.targetRate, &c_.self},
+      0);
   for (TensorRef &sum : c_.rowSums)
-    tensors.push_back(&sum);
-  for (TensorRef *tensor : tensors)
-    if (tensor->data) *tensor = tensor->rows(0, rows);
+    narrow({&sum}, 0);
+  // A second pass needs these of all rows.
+  narrow({&c_.anchor, &c_.scale, &c_.oneHot, &c_.rowNorm, &c_.factor, &c_.moment, &c_.uniform},
+         p_.hasSecondPass() ? first_ : 0);
+  if (!p_.hasSecondPass()) narrow({&c_.xs, &c_.u, &c_.order, &c_.run}, 0);
 }
 
-Status Launches::selectSlice(int64_t slice) {
-  s_ = {t_.weight, t_.classWeight, t_.dWeight, t_.dBias,       c_.compactLabel,
-        w_.slot,   w_.labelSums,   w_.partial, w_.partialBias, values_};
-  if (config_.slices(p_) == 1) return Status();
-  const int64_t first = slice * config_.sliceClasses;
-  const int64_t count = std::min(config_.sliceClasses, p_.classes - first);
-  for (TensorRef *tensor : {&s_.weight, &s_.classWeight, &s_.dWeight, &s_.dBias, &s_.slot, &s_.labelSums,
-                            &s_.partial, &s_.partialBias, &s_.values.bias, &s_.values.classNorm})
+void Launches::selectAllRows() {
+  first_ = 0;
+  c_ = w_;
+  c_.xc = w_.allX;
+}
+
+void Launches::selectClasses(int64_t first, int64_t count) {
+  const TensorRef &norms = w_.classNorm.data ? w_.classNorm : t_.classWeight;
+  s_ = {t_.weight,    t_.classWeight, w_.classFactor.data ? w_.classFactor : norms,
+        t_.dWeight,   t_.dBias,       w_.slot,
+        w_.labelSums, w_.partial,     w_.partialBias,
+        values_};
+  for (TensorRef *tensor :
+       {&s_.weight, &s_.classWeight, &s_.classFactor, &s_.dWeight, &s_.dBias, &s_.slot, &s_.labelSums,
+        &s_.partial, &s_.partialBias, &s_.values.bias, &s_.values.classNorm})
     if (tensor->data) *tensor = tensor->rows(first, count);
-  c_.e = w_.e.rows(0, c_.xc.sizes[0]).columns(0, count);
-  s_.label = w_.sliceLabel.rows(0, c_.xc.sizes[0]);
-  return launch(kernels_.sliceLabels, {c_.compactLabel, first, count, s_.label});
 }
 
 Status Launches::gatherRows() {
@@ -163,7 +199,7 @@ Status Launches::forward() {
   append(arguments, {c_.sums, c_.tops, c_.best});
   for (const TensorRef &sum : c_.rowSums)
     append(arguments, {sum});
-  if (p_.completion() != Completion::again) append(arguments, {c_.e});
+  if (p_.completion() != Completion::again) append(arguments, {c_.e}); // which may not be kept
   return launch(kernels_.forward, arguments);
 }
 
@@ -182,53 +218,51 @@ Status Launches::combine() {
     if (p_.scalesRows()) append(arguments, {c_.xs});
     append(arguments, {c_.factor, c_.moment, c_.uniform, c_.self});
   }
-  TW_RETURN_IF_ERROR(launch(kernels_.combine, arguments));
-  if (!kernels_.scaleRows) return Status();
-  return launch(kernels_.scaleRows, {c_.scale, c_.xc, c_.xs, c_.gain});
+  return launch(kernels_.combine, arguments);
 }
 
 Status Launches::complete() {
   if (p_.completion() == Completion::none) return Status();
-  KernelArguments arguments;
-  if (p_.completion() == Completion::again) {
-    arguments = {c_.xc, s_.weight, s_.label, c_.anchor, c_.factor};
-    append(arguments, {c_.moment, c_.uniform});
-    if (p_.terms.labelSmoothing) append(arguments, {s_.classWeight});
-  } else {
-    arguments = {c_.compactLabel, c_.anchor, c_.factor, c_.moment};
-  }
+  if (p_.completion() == Completion::again) return completeAgain(kernels_.complete, c_.compactLabel);
+  KernelArguments arguments = {c_.compactLabel, c_.anchor, c_.factor, c_.moment};
   append(arguments, {c_.rowNorm});
   logitTerms_.bind(s_.values, arguments);
   arguments.push_back(c_.e);
   return launch(kernels_.complete, arguments);
 }
 
-Status Launches::hiddenGradient(int64_t slice) {
-  const int64_t slices = config_.slices(p_), rows = c_.e.sizes[0];
+Status Launches::completeAgain(const KernelHandle &kernel, const TensorRef &label) {
+  const TensorRef &factor = c_.factor.data ? c_.factor : c_.scale;
+  KernelArguments arguments = {c_.xc, s_.weight, label, c_.anchor, factor};
+  append(arguments, {c_.moment});
+  if (!p_.isUniformRankOne() && p_.terms.labelSmoothing) append(arguments, {c_.uniform, s_.classWeight});
+  append(arguments, {c_.rowNorm});
+  logitTerms_.bind(s_.values, arguments);
+  arguments.push_back(c_.e);
+  return launch(kernel, arguments);
+}
+
+Status Launches::hiddenGradient() {
+  const int64_t rows = c_.e.sizes[0];
   const int64_t head = config_.hasTail() ? std::min(rows, config_.tail.begin) : rows;
-  if (head > 0)
-    TW_RETURN_IF_ERROR(launchPart(kernels_.dHidden, slice, slices,
-                                  hiddenArguments(c_.e.rows(0, head), slice, 0, head), c_.partialX,
-                                  t_.dHidden));
+  if (head > 0) TW_RETURN_IF_ERROR(launch(kernels_.dHidden, hiddenArguments(c_.e.rows(0, head), 0, head)));
   return head < rows ? hiddenTail(head, rows - head) : Status();
 }
 
 Status Launches::hiddenTail(int64_t first, int64_t count) {
   TW_RETURN_IF_ERROR(launch(kernels_.dHiddenParts,
-                            {c_.e.rows(first, count), s_.weight, c_.row.rows(first, count), c_.products}));
-  KernelArguments arguments = hiddenArguments(c_.products, 0, first, count);
-  arguments.push_back(t_.dHidden);
-  return launch(kernels_.dHiddenTotal, arguments);
+                            {c_.e.rows(first, count), t_.weight, c_.row.rows(first, count), c_.products}));
+  return launch(kernels_.dHiddenTotal, hiddenArguments(c_.products, first, count));
 }
 
-/// But for what is written. `product` is E, or what its products add up from.
-KernelArguments Launches::hiddenArguments(const TensorRef &product, int64_t slice, int64_t first,
-                                          int64_t count) const {
+/// `product` is E, or what its products add up from.
+KernelArguments Launches::hiddenArguments(const TensorRef &product, int64_t first, int64_t count) const {
   const auto part = [&](const TensorRef &ofRows) { return ofRows.rows(first, count); };
-  KernelArguments arguments = {product,        s_.weight,       part(s_.label),
+  KernelArguments arguments = {product,        t_.weight,       part(c_.compactLabel),
                                part(c_.scale), part(c_.oneHot), part(c_.row)};
   if (p_.isUniformRankOne()) append(arguments, {part(c_.uniform), c_.classSum});
-  if (p_.terms.margin && slice + 1 == config_.slices(p_)) append(arguments, {part(c_.self), part(c_.xc)});
+  if (p_.terms.margin) append(arguments, {part(c_.self), part(c_.xc)});
+  arguments.push_back(t_.dHidden);
   return arguments;
 }
 
@@ -241,42 +275,48 @@ Status Launches::sortLabels() {
 }
 
 Status Launches::prepareWeightGradient() {
-  if (!p_.isUniformRankOne()) return Status();
+  if (kernels_.scaleRows) TW_RETURN_IF_ERROR(launch(kernels_.scaleRows, {c_.scale, c_.xc, c_.xs, c_.gain}));
+  if (!p_.isUniformRankOne() || !p_.dWeight) return Status();
   return sumUp(kernels_.sumRows, c_.xc, c_.uniform, c_.rowSum);
 }
 
-Status Launches::weightGradient(int64_t chunk, int64_t slice) {
+Status Launches::weightGradient(int64_t part) {
   const int64_t width = config_.weightColumns(p_);
   for (int64_t first = 0; first < p_.hidden; first += width) {
     const int64_t count = std::min(width, p_.hidden - first);
-    if (slice == 0) TW_RETURN_IF_ERROR(oneHotSums(first, count));
-    TW_RETURN_IF_ERROR(weightProduct(chunk, first, count));
+    TW_RETURN_IF_ERROR(oneHotSums(first, count));
+    TW_RETURN_IF_ERROR(weightProduct(part, first, count));
   }
   return Status();
 }
 
 Status Launches::oneHotSums(int64_t first, int64_t count) {
-  return launch(kernels_.oneHotSum, {t_.hidden.columns(first, count), c_.row, c_.oneHot, c_.order, c_.run,
-                                     c_.u.columns(0, count)});
+  KernelArguments arguments = {t_.hidden.columns(first, count), c_.row, c_.oneHot, c_.order, c_.run};
+  if (p_.hasSecondPass()) append(arguments, {s_.slot});
+  arguments.push_back(c_.u.columns(0, count));
+  return launch(kernels_.oneHotSum, arguments);
 }
 
-Status Launches::weightProduct(int64_t chunk, int64_t first, int64_t count) {
-  const auto part = [&](const TensorRef &matrix) {
+Status Launches::weightProduct(int64_t part, int64_t first, int64_t count) {
+  const auto columns = [&](const TensorRef &matrix) {
     return matrix.data ? matrix.columns(first, count) : matrix;
   };
-  KernelArguments arguments = {c_.e, part(c_.xs), c_.u.columns(0, count), s_.slot, w_.summary, first_};
+  KernelArguments arguments = {c_.e, columns(c_.xs), c_.u.columns(0, count), s_.slot, w_.summary, first_};
   append(arguments, {c_.gain});
-  if (p_.isUniformRankOne()) append(arguments, {part(c_.rowSum), classFactor()});
-  return launchPart(kernels_.dWeight, chunk, config_.chunks(p_), arguments, part(s_.partial),
-                    part(s_.dWeight));
+  if (p_.isUniformRankOne()) append(arguments, {columns(c_.rowSum), s_.classFactor});
+  return launchPart(kernels_.dWeight, part, config_.weightParts(p_), arguments, columns(s_.partial),
+                    columns(s_.dWeight));
 }
 
-Status Launches::biasGradient(int64_t chunk) {
+Status Launches::biasGradient(int64_t part) {
   const TensorRef parts = w_.biasParts.rows(0, ceilDiv(c_.e.sizes[0], kSummedRows)).columns(0, c_.e.sizes[1]);
-  TW_RETURN_IF_ERROR(launch(kernels_.sumExponentials, {c_.e, c_.scale, w_.summary, first_, parts}));
+  KernelArguments sum = {c_.e};
+  if (p_.scalesExponentials()) append(sum, {c_.scale});
+  sum.insert(sum.end(), {w_.summary, first_, parts});
+  TW_RETURN_IF_ERROR(launch(kernels_.sumExponentials, sum));
   KernelArguments arguments = {parts, s_.labelSums};
-  if (p_.isUniformRankOne()) append(arguments, {c_.uniform, classFactor()});
-  return launchPart(kernels_.dBias, chunk, config_.chunks(p_), arguments, s_.partialBias, s_.dBias);
+  if (p_.isUniformRankOne()) append(arguments, {c_.uniform, s_.classFactor});
+  return launchPart(kernels_.dBias, part, config_.weightParts(p_), arguments, s_.partialBias, s_.dBias);
 }
 
 Status Launches::finish() {
@@ -314,11 +354,6 @@ Status Launches::launchPart(const PartKernels &kernels, int64_t part, int64_t pa
   if (partial.data) arguments.push_back(partial);
   if (last || isHalf || !partial.data) arguments.push_back(result);
   return launch(last ? kernels.last : part == 0 ? kernels.first : kernels.next, arguments);
-}
-
-const TensorRef &Launches::classFactor() const {
-  if (w_.classFactor.data) return w_.classFactor;
-  return w_.classNorm.data ? w_.classNorm : t_.classWeight;
 }
 
 } // namespace tilewright::lce

@@ -26,23 +26,27 @@ private:
   Status compact();
   Status prepare();
   void selectChunk(int64_t chunk);
-  Status selectSlice(int64_t slice);
+  void selectAllRows();
+  void selectClasses(int64_t first, int64_t count);
   Status gradients(int64_t chunk);
+  Status secondPass();
+  Status completeSlice(int64_t slice);
   Status exponentials();
   Status gatherRows();
   Status forward();
   Status combine();
   Status complete();
-  Status hiddenGradient(int64_t slice);
+  Status completeAgain(const KernelHandle &kernel, const TensorRef &label);
+  Status hiddenGradient();
   Status hiddenTail(int64_t first, int64_t count);
-  KernelArguments hiddenArguments(const TensorRef &product, int64_t slice, int64_t first,
-                                  int64_t count) const;
+  KernelArguments hiddenArguments(const TensorRef &product, int64_t first, int64_t count) const;
   Status sortLabels();
   Status prepareWeightGradient();
-  Status weightGradient(int64_t chunk, int64_t slice);
+  Status classGradients(int64_t part);
+  Status weightGradient(int64_t part);
   Status oneHotSums(int64_t first, int64_t count);
-  Status weightProduct(int64_t chunk, int64_t first, int64_t count);
-  Status biasGradient(int64_t chunk);
+  Status weightProduct(int64_t part, int64_t first, int64_t count);
+  Status biasGradient(int64_t part);
   Status finish();
 
   Status sumUp(const KernelHandle &kernel, const TensorRef &matrix, const TensorRef &factor,
@@ -52,7 +56,6 @@ private:
   Status launch(const KernelHandle &kernel, const KernelArguments &arguments) {
     return device_.launch(*kernel, arguments, stream_);
   }
-  const TensorRef &classFactor() const;
 
   Device &device_;
   Stream stream_;
@@ -62,16 +65,16 @@ private:
   const LinearCrossEntropyTensors &t_;
   const LinearCrossEntropyOptions &options_;
   Workspace w_; ///< with the caller's own tensors where there are some
-  Workspace c_; ///< this chunk's part of it
+  Workspace c_; ///< this chunk's part of it, or what a second pass has in its place
   TermValues values_;
   const LogitTerms logitTerms_;
   const RowTerms rowTerms_;
   int64_t first_ = 0; ///< this chunk's first row
 
-  /// What of the parameters, and of what is made for each class, belongs to the slice at work.
-  struct SliceTensors {
-    TensorRef weight, classWeight, dWeight, dBias;
-    TensorRef label, slot, labelSums, partial, partialBias;
+  /// What of the parameters, and of what is made for each class, belongs to the classes at work.
+  struct ClassTensors {
+    TensorRef weight, classWeight, classFactor, dWeight, dBias;
+    TensorRef slot, labelSums, partial, partialBias;
     TermValues values;
   } s_;
 };

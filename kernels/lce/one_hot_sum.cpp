@@ -26,24 +26,31 @@ void sumOverRun(KernelBuilder &k, const View &order, const View &run, const Rang
 
 } // namespace
 
-Kernel oneHotSum(ElementType element, int64_t columns) {
-  const std::string specialisation = std::string(elementName(element)) + "," + std::to_string(columns);
-  return defineKernel("lce_one_hot_sum", specialisation, [element, columns](KernelBuilder &k) {
-    const View x = k.input("x", element, 2), number = k.input("row", ElementType::i32, 1);
+Kernel oneHotSum(const OneHotSumSpec &spec) {
+  const bool ofClasses = spec.place == OneHotPlace::label;
+  const std::string specialisation = std::string(elementName(spec.element)) +
+                                     (ofClasses ? ",of classes," : ",") + std::to_string(spec.columns);
+  return defineKernel("lce_one_hot_sum", specialisation, [spec, ofClasses](KernelBuilder &k) {
+    const View x = k.input("x", spec.element, 2), number = k.input("row", ElementType::i32, 1);
     const View oneHot = k.input("one_hot", ElementType::f32, 1);
     const View order = k.input("order", ElementType::i32, 1), run = k.input("run", ElementType::i32, 1);
+    const View slot = ofClasses ? k.input("slot", ElementType::i32, 1) : View();
     const View u = k.output("u", ElementType::f32, 2);
 
-    const auto [position, hidden] = k.block(order.dim(0), x.dim(1), 1, columns);
-    sumOverRun(
-        k, order, run, position,
-        [&, hidden = hidden](const Range &row) {
-          const Range place = k.range(Axis::rows, k.toIndex(number[row]), 1);
-          return oneHot[row] * x.at(place, hidden);
-        },
-        [&, position = position, hidden = hidden](const Tile &total) {
-          k.store(u, position, hidden, total);
-        });
+    const Index places = ofClasses ? slot.dim(0) : order.dim(0);
+    const auto [place, hidden] = k.block(places, x.dim(1), 1, spec.columns);
+    const auto sumFrom = [&, place = place, hidden = hidden](const Range &position) {
+      sumOverRun(
+          k, order, run, position,
+          [&](const Range &row) {
+            const Range from = k.range(Axis::rows, k.toIndex(number[row]), 1);
+            return oneHot[row] * x.at(from, hidden);
+          },
+          [&](const Tile &total) { k.store(u, place, hidden, total); });
+    };
+    if (!ofClasses) return sumFrom(place);
+    const Tile from = slot[place];
+    k.ifThen(k.toCondition(from >= 0), [&] { sumFrom(k.range(Axis::rows, k.toIndex(from), 1)); });
   });
 }
 

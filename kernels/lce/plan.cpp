@@ -61,13 +61,19 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units
 /// A block's shape decides how work is shared, never a result's bits: each element of a product is summed in
 /// the same order in every block. Only the columns of the forward block do decide bits (they are S's partial
 /// sums), so those depend on V alone.
-void chooseBlocks(const Problem &problem, const DeviceInfo &device, Config &config) {
-  if (device.sharedBytes > 0) return chooseGpuProducts(problem, device, config);
-  const int units = device.units;
-  const int64_t forwardColumns = std::min(kMaxColumns, roundUp(problem.classes, kColumnStep));
-  config.forward.block = chooseBlock(config.chunkRows, problem.classes, forwardColumns, units);
-  config.dHidden.block = chooseBlock(config.chunkRows, problem.hidden, 0, units);
-  config.dWeight.block = chooseBlock(problem.classes, problem.hidden, 0, units);
+Product chooseProduct(const Problem &problem, ProductKind kind, const DeviceInfo &device,
+                      const Config &config) {
+  if (device.sharedBytes > 0) return chooseGpuProduct(problem, kind, device, config);
+  const ProductShape shape = shapeOf(problem, kind, config);
+  const bool isForward = kind == ProductKind::forward;
+  const int64_t columns = isForward ? std::min(kMaxColumns, roundUp(problem.classes, kColumnStep)) : 0;
+  return {chooseBlock(shape.rows, shape.columns, columns, device.units)};
+}
+
+void chooseProducts(const Problem &problem, std::initializer_list<ProductKind> kinds,
+                    const DeviceInfo &device, Config &config) {
+  for (const ProductKind kind : kinds)
+    config[kind] = chooseProduct(problem, kind, device, config);
 }
 
 Config configFor(const Problem &problem, Variant variant, int64_t chunkRows, const DeviceInfo &device,
@@ -76,23 +82,34 @@ Config configFor(const Problem &problem, Variant variant, int64_t chunkRows, con
   config.variant = variant;
   config.chunkRows = chunkRows;
   config.halves = halves;
-  chooseBlocks(problem, device, config);
+  chooseProducts(problem, {ProductKind::forward, ProductKind::dHidden}, device, config);
+  if (problem.hasSecondPass()) { // in the smallest slices
+    config.sliceClasses = config.forward.block.columns;
+    chooseProducts(problem, {ProductKind::again}, device, config);
+  }
+  chooseProducts(problem, {ProductKind::dWeight}, device, config);
+  chooseTail(problem, device, config);
   return config;
 }
 
 } // namespace
 
-ProductShape shapeOf(const Problem &problem, ProductKind kind, int64_t chunk) {
-  if (kind == ProductKind::forward) return {chunk, problem.classes, problem.hidden};
-  if (kind == ProductKind::dHidden) return {chunk, problem.hidden, problem.classes};
-  return {problem.classes, problem.hidden, chunk};
+ProductShape shapeOf(const Problem &problem, ProductKind kind, const Config &config) {
+  const int64_t chunk = config.chunkRows, hidden = problem.hidden, classes = problem.classes;
+  if (kind == ProductKind::forward) return {chunk, classes, hidden};
+  if (kind == ProductKind::dHidden) return {chunk, hidden, classes};
+  if (!problem.hasSecondPass()) return {classes, hidden, chunk};
+  const int64_t rows = chunkBucket(std::max<int64_t>(problem.rows, 1));
+  const int64_t slice = std::min(config.sliceClasses, classes);
+  if (kind == ProductKind::again) return {rows, slice, hidden};
+  return {slice, config.weightColumns(problem), rows};
 }
 
 int64_t largestChunk(const Problem &problem, Variant variant, int64_t bytes) {
   const int64_t whole = chunkBucket(std::max<int64_t>(problem.rows, 1));
   if (variant == Variant::whole) return whole;
   const int64_t bytesPerRow =
-      variant == Variant::lossOnly
+      !problem.keepsExponentials()
           ? problem.hidden * elementBytes(problem.element) + 8 * ceilDiv(problem.classes, kMaxColumns)
           : problem.classes * elementBytes(problem.exponentials());
   int64_t chunk = whole;
@@ -128,24 +145,31 @@ int64_t Config::chunks(const Problem &problem) const {
 std::string Config::str() const {
   std::string text =
       "chunk " + std::to_string(chunkRows) + (halves ? ", dw in halves" : "") + ", forward " + forward.str();
-  if (variant == Variant::recompute) text = "slice " + std::to_string(sliceClasses) + ", " + text;
   if (variant == Variant::lossOnly) return text;
   text += ", dx " + dHidden.str();
   if (hasTail())
     text += ", from row " + std::to_string(tail.begin) + " in " + std::to_string(tail.parts) + " parts";
+  if (sliceClasses) text += ", slice " + std::to_string(sliceClasses) + ", again " + again.str();
   text += ", dw " + dWeight.str();
   return text;
 }
 
 int64_t Config::slices(const Problem &problem) const {
-  return variant == Variant::recompute ? ceilDiv(problem.classes, sliceClasses) : 1;
+  return problem.hasSecondPass() ? ceilDiv(problem.classes, sliceClasses) : 1;
+}
+
+int64_t Config::weightRows(const Problem &problem) const {
+  return problem.hasSecondPass() ? problem.rows : std::min(chunkRows, problem.rows);
 }
 
 int64_t Config::weightColumns(const Problem &problem) const {
-  constexpr int64_t kMostBytes = int64_t(128) << 20, kUnit = 256; // whole tiles of any shape, or nearly
-  if (slices(problem) > 1) return problem.hidden;
-  const int64_t columnBytes = std::max<int64_t>(1, std::min(chunkRows, problem.rows)) * 4;
-  const int64_t parts = ceilDiv(problem.hidden * columnBytes, kMostBytes);
+  constexpr int64_t mib = int64_t(1) << 20, kUnit = 256; // whole tiles of any shape, or nearly
+  const bool ofSlices = problem.hasSecondPass();         // of which u has one row for each class
+  const int64_t rows = weightRows(problem), slice = std::min(sliceClasses, problem.classes);
+  const int64_t sliceBytes = rows * slice * static_cast<int64_t>(elementBytes(problem.exponentials()));
+  const int64_t most = ofSlices ? std::clamp(sliceBytes / 4, 32 * mib, 128 * mib) : 128 * mib;
+  const int64_t columnBytes = std::max<int64_t>(1, ofSlices ? slice : rows) * 4;
+  const int64_t parts = ceilDiv(problem.hidden * columnBytes, most);
   return std::min(problem.hidden, roundUp(ceilDiv(problem.hidden, parts), kUnit));
 }
 
@@ -156,7 +180,7 @@ Problem asVariant(Problem problem, Variant variant) {
 
 Completion Problem::completion() const {
   if (!wantsGradients()) return Completion::none;
-  if (recompute || exponentials() == ElementType::f16) return Completion::again;
+  if (exponentials() == ElementType::f16) return Completion::again;
   // Where logits of no weight have a share in the gradient, E no longer tells what they were.
   if (terms.labelSmoothing && terms.softcap) return Completion::again;
   return terms.gradEntropy ? Completion::inPlace : Completion::none;
@@ -166,8 +190,8 @@ PerRowSum<bool> Problem::rowSums() const {
   PerRowSum<bool> wanted = {};
   const auto want = [&](RowSum sum, bool is) { wanted[static_cast<int>(sum)] = is; };
   const bool gradients = wantsGradients(), products = gradients && completion() == Completion::none;
-  want(RowSum::stored, gradients && completion() != Completion::again);
-  want(RowSum::exact, products && terms.hasClassRates());
+  want(RowSum::stored, keepsExponentials() && completion() != Completion::again);
+  want(RowSum::exact, keepsExponentials() && products && terms.hasClassRates());
   want(RowSum::moments, outputs.entropy || (gradients && (terms.gradEntropy || terms.margin)));
   want(RowSum::secondMoments, gradients && terms.gradEntropy && terms.margin);
   want(RowSum::weighedLogits, terms.labelSmoothing);
@@ -194,34 +218,8 @@ Status tooSmall(int64_t limit, int64_t smallest, const Problem &problem, Variant
                    (variant == Variant::whole ? " or use the variant chunked" : ""));
 }
 
-/// All rows, and slices of the classes that are worth their memory, or small ones.
-Config slicedConfig(const Problem &problem, bool smallest, const DeviceInfo &device) {
-  const int64_t rows = std::max<int64_t>(problem.rows, 1);
-  Config config = configFor(problem, Variant::recompute, chunkBucket(rows), device);
-  const int64_t unit = std::max(config.forward.block.columns, config.dWeight.block.rows);
-  const int64_t bytes = rows * unit * static_cast<int64_t>(elementBytes(problem.exponentials()));
-  const int64_t units = ceilDiv(problem.classes, unit);
-  const int64_t most = smallest ? 1 : std::clamp<int64_t>(chunkBytes(device) / bytes, 1, units);
-  config.sliceClasses = ceilDiv(units, ceilDiv(units, most)) * unit; // all alike
-  return config;
-}
-
-/// The largest such slices that fit; where none do, what the smallest ones need.
-StatusOr<Config> planRecompute(const Problem &asked, int64_t workspaceLimit, const DeviceInfo &device,
-                               int64_t &needed) {
-  const Problem problem = asVariant(asked, Variant::recompute);
-  const Config least = slicedConfig(problem, true, device);
-  for (Config config = slicedConfig(problem, false, device);;
-       config.sliceClasses = roundUp(config.sliceClasses / 2, least.sliceClasses)) {
-    needed = layOut(problem, config, nullptr).bytes;
-    if (workspaceLimit == 0 || needed <= workspaceLimit) return config;
-    if (config.sliceClasses == least.sliceClasses)
-      return tooSmall(workspaceLimit, needed, problem, Variant::recompute);
-  }
-}
-
 int64_t exponentialBytes(const Problem &problem, int64_t chunkRows) {
-  if (!problem.wantsGradients()) return 0;
+  if (!problem.keepsExponentials()) return 0;
   const ElementType type = problem.exponentials();
   return std::min(chunkRows, problem.rows) * paddedStride(problem.classes, type) * elementBytes(type);
 }
@@ -244,6 +242,45 @@ std::optional<Config> inChunks(const Problem &problem, Variant variant, int64_t 
     if (variant == Variant::whole) break;
   }
   return std::nullopt;
+}
+
+// Products of so many classes keep any device busy, and u has a row for each.
+constexpr int64_t kMostSliced = 16 << 10;
+
+/// Slices of the classes for a second pass after `chunks`, all about alike: of those that are worth their
+/// memory and fit, the ones that take the least time. Those of less than half as many classes as others leave
+/// no fewer workers idle.
+Config inSlices(const Problem &problem, const Config &chunks, int64_t workspaceLimit,
+                const DeviceInfo &device) {
+  const int64_t unit = chunks.sliceClasses, units = ceilDiv(problem.classes, unit);
+  const auto alike = [&](int64_t most) { return ceilDiv(units, ceilDiv(units, most)); };
+  const int64_t unitBytes =
+      std::max<int64_t>(problem.rows, 1) * unit * static_cast<int64_t>(elementBytes(problem.exponentials()));
+  Config best = chunks;
+  double least = std::numeric_limits<double>::infinity();
+  int64_t largest = 0; // that fits
+  const int64_t most = std::min({chunkBytes(device) / unitBytes, kMostSliced / unit, units});
+  for (int64_t size = alike(std::max<int64_t>(most, 1)); size > 0 && 2 * size > largest;
+       size = size > 1 ? alike(size - 1) : 0) {
+    Config config = chunks;
+    config.sliceClasses = size * unit;
+    if (workspaceLimit > 0 && layOut(problem, config, nullptr).bytes > workspaceLimit) continue;
+    chooseProducts(problem, {ProductKind::again, ProductKind::dWeight}, device, config);
+    largest = std::max(largest, size);
+    const double cost = secondPassCost(problem, config, device);
+    if (cost < least) best = config, least = cost;
+  }
+  return best;
+}
+
+/// The largest chunks that leave room for a second pass, and what that takes of all memory.
+StatusOr<Config> planRecompute(const Problem &asked, int64_t workspaceLimit, const DeviceInfo &device,
+                               int64_t &needed) {
+  const Problem problem = asVariant(asked, Variant::recompute);
+  needed = std::numeric_limits<int64_t>::max();
+  const auto chunks = inChunks(problem, Variant::recompute, workspaceLimit, device, false, needed);
+  if (!chunks) return tooSmall(workspaceLimit, needed, problem, Variant::recompute);
+  return problem.hasSecondPass() ? inSlices(problem, *chunks, workspaceLimit, device) : *chunks;
 }
 
 // Adding a chunk's part to dW takes an H200 as long as some 400 rows of the product where it is fp32, and

@@ -14,8 +14,8 @@
 
 namespace tilewright::lce {
 
-/// The three products: logits, dX, dW.
-enum class ProductKind { forward, dHidden, dWeight };
+/// The three products: logits, dX, dW; and the logits again, of a slice of the classes.
+enum class ProductKind { forward, dHidden, dWeight, again };
 
 /// What is asked for. Sizes aside, everything here enters some kernel.
 struct Problem {
@@ -27,18 +27,26 @@ struct Problem {
   bool wantsLse = false;
   LossTerms terms;
   RowOutputs outputs;
-  bool accumulate = false; ///< dWeight and dBias are added to what is there
-  bool aligned = false;    ///< matrices and their rows, the workspace's too, begin at multiples of 16 bytes
-  bool tf32 = false;       ///< products of f32 round their operands
-  bool quietZeros = false; ///< E below 2^-30 is stored as 0
-  bool recompute = false; ///< gradients of x·w are made once the losses are known, from logits computed again
+  bool accumulate = false;  ///< dWeight and dBias are added to what is there
+  bool aligned = false;     ///< matrices and their rows, the workspace's too, begin at multiples of 16 bytes
+  bool tf32 = false;        ///< products of f32 round their operands
+  bool quietZeros = false;  ///< E below 2^-30 is stored as 0
+  bool recompute = false;   ///< dW and db are made once all losses are known, of logits computed again
   bool tensorCores = false; ///< products of 16 bits take less than half the time of others
 
   bool wantsGradients() const { return dHidden || dWeight || dBias; }
-  /// What E has to become before the products of the gradients.
+  bool wantsClassGradients() const { return dWeight || dBias; }
+  /// The first pass makes losses and dX of one chunk of rows after the other, a second one dW and db of all
+  /// rows, one slice of the classes after the other.
+  bool hasSecondPass() const { return recompute && wantsClassGradients(); }
+  /// A chunk's E is kept.
+  bool keepsExponentials() const { return dHidden || (wantsClassGradients() && !recompute); }
+  /// What E of a chunk has to become before the products of the gradients.
   Completion completion() const;
-  /// Rows of X are multiplied for dW; else they go there as they are.
-  bool scalesRows() const { return completion() == Completion::none || element != exponentials(); }
+  /// A chunk's rows of X are multiplied for dW; else they go there as they are.
+  bool scalesRows() const {
+    return dWeight && !recompute && (completion() == Completion::none || element != exponentials());
+  }
   /// And what dW makes of them is multiplied once more, for neither rows nor E have f32's range.
   bool normalisesRows() const { return dWeight && exponentials() == ElementType::f16; }
   /// And nothing asks afterwards for what they were.
@@ -49,13 +57,13 @@ struct Problem {
   bool isUniformRankOne() const {
     return wantsGradients() && terms.labelSmoothing && completion() != Completion::again;
   }
-  /// What each label's rows have in common is added up once a label.
-  bool sortsLabels() const { return dWeight || dBias; }
+  /// What dW and db are made of has still to be multiplied by a factor of its row.
+  bool scalesExponentials() const { return !recompute || exponentials() == ElementType::f16; }
   bool hasClassFactor() const { return terms.classWeight || terms.margin; }
   PerRowSum<bool> rowSums() const; ///< those that the terms and the outputs need
   /// What a product multiplies.
   std::pair<ElementType, ElementType> operands(ProductKind kind) const {
-    if (kind == ProductKind::forward) return {element, element};
+    if (kind == ProductKind::forward || kind == ProductKind::again) return {element, element};
     return {exponentials(), kind == ProductKind::dHidden ? element : exponentials()};
   }
   /// bf16 has fp32's range, which target anchors need. f16 has not: it can hold gradients of logits, in units
@@ -93,8 +101,6 @@ inline bool hasRoles(const Product &product) {
 struct ProductShape {
   int64_t rows, columns, depth;
 };
-/// Of a chunk of `chunk` rows.
-ProductShape shapeOf(const Problem &problem, ProductKind kind, int64_t chunk);
 
 /// Whether a product can be computed with such roles, where a device can: both operands are 16-bit and
 /// aligned.
@@ -109,7 +115,7 @@ int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles);
 
 /// Tiles that the busiest of a device's workers computes of a product; of dX, in the time of whole ones, with
 /// the tail that suits it.
-double roundsOf(const Problem &problem, ProductKind kind, const Product &product, const ProductShape &shape,
+double roundsOf(ProductKind kind, const Product &product, const ProductShape &shape,
                 const DeviceInfo &device);
 
 /// Time of a GPU's tile for each step of its depth, in multiply-adds: its own, and the copies of its rows and
@@ -139,33 +145,44 @@ struct Tail {
 struct Config {
   Variant variant = Variant::chunked;
   int64_t chunkRows = 0;
-  int64_t sliceClasses = 0; ///< of the variant recompute
+  int64_t sliceClasses = 0; ///< of the second pass
   /// dW, while chunks still add to it, is bf16 and a bf16 of what that lacks: together 16 bits exact, and
   /// half the memory of an fp32.
   bool halves = false;
-  Product forward, dHidden, dWeight;
+  Product forward, dHidden, dWeight, again;
   Tail tail;
 
   Product &operator[](ProductKind kind) {
-    return kind == ProductKind::forward ? forward : kind == ProductKind::dHidden ? dHidden : dWeight;
+    return kind == ProductKind::forward   ? forward
+           : kind == ProductKind::dHidden ? dHidden
+           : kind == ProductKind::dWeight ? dWeight
+                                          : again;
   }
   const Product &operator[](ProductKind kind) const { return const_cast<Config &>(*this)[kind]; }
   bool hasTail() const { return tail.parts > 1; }
   int64_t tailRows() const;                     ///< to the chunk's end, in whole strips of dX's tiles
   int64_t chunks(const Problem &problem) const; ///< at least 1
-  int64_t slices(const Problem &problem) const; ///< of the classes, at least 1
+  int64_t slices(const Problem &problem) const; ///< of the classes; 1 without a second pass
+  /// Parts that dW and db add up from: chunks, but for a second pass, which has all rows at once.
+  int64_t weightParts(const Problem &problem) const { return problem.hasSecondPass() ? 1 : chunks(problem); }
+  /// Rows whose E dW and db are made of at once.
+  int64_t weightRows(const Problem &problem) const;
   /// Columns of dW that are made at a time, lest u, which holds all rows' part of them, becomes large.
   int64_t weightColumns(const Problem &problem) const;
   std::string str() const;
 };
+
+/// Of a product of whole chunks or slices.
+ProductShape shapeOf(const Problem &problem, ProductKind kind, const Config &config);
 
 /// Chooses the variant and the largest chunk that is worth its memory and fits `workspaceLimit` bytes (0: no
 /// limit). A user error says how much the variant needs at least.
 StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspaceLimit,
                       const DeviceInfo &device);
 
-/// A GPU's products for chunks of `config`, and dX's tail.
-void chooseGpuProducts(const Problem &problem, const DeviceInfo &device, Config &config);
+/// A product on a GPU, for chunks or slices of `config`.
+Product chooseGpuProduct(const Problem &problem, ProductKind kind, const DeviceInfo &device,
+                         const Config &config);
 
 /// The tail that suits the product of dX; none where warps are alike.
 void chooseTail(const Problem &problem, const DeviceInfo &device, Config &config);
@@ -192,38 +209,44 @@ Problem asVariant(Problem problem, Variant variant);
 int64_t balanced(int64_t rows, int64_t chunk);
 /// The largest chunk whose exponentials take about `bytes`; of the variant `whole`, all rows.
 int64_t largestChunk(const Problem &problem, Variant variant, int64_t bytes);
+/// Multiply-adds of the busiest worker in the second pass, and in the time of its launches.
+double secondPassCost(const Problem &problem, const Config &config, const DeviceInfo &device);
 
 /// A device's memory beside inputs and outputs, cut into tensors. What a problem has no use for stays null.
+/// K rows are kept to the end of a second pass: N where there is one, else C.
 struct Workspace {
   TensorRef rowNumbers;           ///< row and compactLabel as one vector, to be filled together
   TensorRef row, compactLabel;    ///< N
   TensorRef summary;              ///< 1
   TensorRef rowLoss, lse;         ///< N, unless the caller's own are used
-  TensorRef xc, xs;               ///< C×H
-  TensorRef u;                    ///< C × columns of dW
+  TensorRef xc;                   ///< C×H
+  TensorRef xs;                   ///< K×H
+  TensorRef u;                    ///< C × columns of dW, or the classes of a slice × these
   TensorRef products;             ///< (parts·rows)×H: of dX's tail
-  TensorRef target, anchor, redo; ///< C
+  TensorRef target, redo;         ///< C
+  TensorRef anchor;               ///< K
   TensorRef pending;              ///< 2
   TensorRef sums, tops;           ///< C×T
   PerRowSum<TensorRef> rowSums;   ///< C×T
-  TensorRef e;                    ///< C×V, or the classes of one slice
-  TensorRef scale, oneHot;        ///< C
+  TensorRef e;                    ///< C×V
+  TensorRef scale, oneHot;        ///< K
   TensorRef gain;                 ///< 1
-  TensorRef order, run;           ///< C
+  TensorRef order, run;           ///< K
   TensorRef slot;                 ///< V
   TensorRef partial;              ///< V×H: dW so far, or its low half, where the result cannot hold it
   TensorRef partialBias;          ///< V: the same of db
-  TensorRef labelSums, biasParts; ///< V, P×V
+  TensorRef labelSums, biasParts; ///< V, P×V or the classes of a slice
 
-  // Of several slices only.
-  TensorRef sliceLabel; ///< C
-  TensorRef partialX;   ///< C×H: dX so far
+  // Of a second pass only.
+  TensorRef allX;       ///< N×H: xc of all rows
+  TensorRef sliceE;     ///< N × the classes of a slice
+  TensorRef sliceLabel; ///< N
 
   // Of some options only.
   TensorRef entropy, argmax, correct, top, norm;    ///< N, unless the caller's own are used
   TensorRef best;                                   ///< C×T
-  TensorRef rowNorm, rate, targetRate;              ///< C
-  TensorRef factor, moment, uniform, self;          ///< C
+  TensorRef rowNorm, factor, moment, uniform;       ///< K
+  TensorRef rate, targetRate, self;                 ///< C
   TensorRef rowWeight, weightFacts, firstBadWeight; ///< N, 2, 1
   TensorRef classNorm, classFactor;                 ///< V
   TensorRef classSum, rowSum;                       ///< 1×H

@@ -21,10 +21,11 @@ struct ProductSpec : ProductShape {
 
 /// Of a chunk of `chunk` rows; those whose result is wanted.
 std::vector<ProductSpec> productsOf(const Problem &p, int64_t chunk) {
-  const int64_t c = std::min(chunk, p.rows);
+  Config config;
+  config.chunkRows = std::min(chunk, p.rows);
   std::vector<ProductSpec> products;
   const auto add = [&](const char *name, ProductKind kind) {
-    products.push_back({shapeOf(p, kind, c), name, kind});
+    products.push_back({shapeOf(p, kind, config), name, kind});
   };
   add("forward", ProductKind::forward);
   if (p.dHidden) add("dx", ProductKind::dHidden);
@@ -146,8 +147,8 @@ double scratchBytes(const Work &work, ElementType element) {
 }
 
 /// Multiply-adds of all workers while the busiest one works, over those that are needed.
-double excess(const Problem &problem, const Work &work, const DeviceInfo &device) {
-  const double rounds = roundsOf(problem, work.spec.kind, work.product, work.spec, device);
+double excess(const Work &work, const DeviceInfo &device) {
+  const double rounds = roundsOf(work.spec.kind, work.product, work.spec, device);
   return rounds * device.units * work.area() /
          (static_cast<double>(work.spec.rows) * static_cast<double>(work.spec.columns));
 }
@@ -196,8 +197,7 @@ void addGpuRules(CostModel &model, const Rules &rules, const Problem &problem, c
     double sum = 0;
     for (const Work &work : rules.worksOf(c))
       sum += static_cast<double>(work.spec.depth) *
-             roundsOf(problem, work.spec.kind, work.product, work.spec, device) *
-             tileTime(work.product.block);
+             roundsOf(work.spec.kind, work.product, work.spec, device) * tileTime(work.product.block);
     return sum;
   });
 }
@@ -350,7 +350,7 @@ CostModel costModel(const Problem &problem, const Config &heuristic, const Devic
   rules.prune(model, "a program's accumulators and panels exceed the second-level cache",
               [=](const Work &work) { return cache > 0 && scratchBytes(work, problem.element) > cache; });
   rules.prune(model, "workers idle, or compute what lies outside of the matrix, for a third of the time",
-              [=](const Work &work) { return excess(problem, work, device) > 1.5 && work.programs() > 1; });
+              [=](const Work &work) { return excess(work, device) > 1.5 && work.programs() > 1; });
   if (device.sharedBytes > 0) {
     addGpuRules(model, rules, problem, device);
     return model;

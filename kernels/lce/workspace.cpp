@@ -9,47 +9,154 @@ namespace {
 /// Rows of 4-byte numbers begin at multiples of 16 bytes.
 int64_t wholeStride(int64_t columns) { return roundUp(columns, 4); }
 
-/// What options add to the workspace.
-void layOutOptions(const Problem &problem, int64_t c, int64_t tiles, Carver &carver, Workspace &w) {
-  const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
-  const int64_t n = problem.rows, h = problem.hidden, v = problem.classes;
-  const LossTerms &terms = problem.terms;
-  const auto vectors = [&](std::initializer_list<TensorRef *> tensors, int64_t size, ElementType type) {
-    for (TensorRef *tensor : tensors)
-      *tensor = carver.vector(type, size);
-  };
-  if (problem.outputs.entropy) vectors({&w.entropy}, n, f32);
-  if (problem.outputs.best) {
-    vectors({&w.argmax, &w.correct}, n, i32);
-    w.best = carver.matrix(i32, c, tiles, wholeStride(tiles));
+/// Cuts what a call needs out of memory: what is there throughout, what a chunk has, and what dW and db are
+/// made with.
+class Layout {
+public:
+  Layout(const Problem &problem, const Config &config)
+      : p_(problem), config_(config), chunk_(std::min(config.chunkRows, problem.rows)),
+        kept_(config.weightRows(problem)), tiles_(ceilDiv(problem.classes, config.forward.block.columns)) {}
+
+  Workspace cut(void *base) {
+    Carver carver(base);
+    forCall(carver);
+    if (p_.wantsGradients()) forGradients(carver);
+    Carver slices = carver; // those come when all chunks are done
+    forChunk(carver);
+    if (p_.wantsClassGradients()) forClassGradients(p_.hasSecondPass() ? slices : carver);
+    w_.bytes = std::max(carver.bytes(), slices.bytes());
+    return w_;
   }
-  if (problem.outputs.monitored) vectors({&w.top, &w.norm}, n, f32);
-  if (terms.classWeight) {
-    vectors({&w.rowWeight}, n, f32);
-    vectors({&w.weightFacts}, 2, f32);
-    vectors({&w.firstBadWeight}, 1, i32);
+
+private:
+  /// What is told of each row, and what options need of all rows or classes beforehand.
+  void forCall(Carver &carver) {
+    const int64_t n = p_.rows, v = p_.classes;
+    w_.rowNumbers = carver.vector(i32, 2 * n);
+    w_.row = TensorRef::vector(w_.rowNumbers.data, i32, n);
+    w_.compactLabel = TensorRef::vector(static_cast<char *>(w_.rowNumbers.data) + 4 * n, i32, n);
+    w_.summary = carver.vector(i32, 1);
+    if (p_.reduction != Reduction::none) w_.rowLoss = carver.vector(f32, n);
+    if (!p_.wantsLse) w_.lse = carver.vector(f32, n);
+    w_.anchor = carver.vector(f32, kept_);
+    if (p_.outputs.entropy) vectors(carver, {&w_.entropy}, n, f32);
+    if (p_.outputs.best) vectors(carver, {&w_.argmax, &w_.correct}, n, i32);
+    if (p_.outputs.monitored) vectors(carver, {&w_.top, &w_.norm}, n, f32);
+    if (p_.terms.classWeight) {
+      vectors(carver, {&w_.rowWeight}, n, f32);
+      vectors(carver, {&w_.weightFacts}, 2, f32);
+      vectors(carver, {&w_.firstBadWeight}, 1, i32);
+    }
+    if (!p_.terms.margin) return;
+    vectors(carver, {&w_.rowNorm}, kept_, f32);
+    vectors(carver, {&w_.classNorm}, v, f32);
+    if (p_.terms.classWeight) vectors(carver, {&w_.classFactor}, v, f32);
   }
-  if (terms.margin) {
-    vectors({&w.rowNorm}, c, f32);
-    vectors({&w.classNorm}, v, f32);
-    if (terms.classWeight) vectors({&w.classFactor}, v, f32);
-  }
-  if (!problem.wantsGradients()) return;
-  if (!terms.logitsAreProducts()) vectors({&w.rate, &w.targetRate}, c, f32);
-  if (problem.completion() != Completion::none) vectors({&w.factor}, c, f32);
-  if (terms.gradEntropy) vectors({&w.moment}, c, f32);
-  if (terms.labelSmoothing) vectors({&w.uniform}, c, f32);
-  if (terms.margin) vectors({&w.self}, c, f32);
-  if (problem.isUniformRankOne()) {
-    w.classSum = carver.matrix(f32, 1, h, h);
-    w.rowSum = carver.matrix(f32, 1, h, h);
-    int64_t parts = std::max(v, c);
-    for (TensorRef &sums : w.partSums) {
+
+  /// Factors of the rows, gradients that chunks add to, and sums over all rows or classes.
+  void forGradients(Carver &carver) {
+    const int64_t v = p_.classes, h = p_.hidden;
+    vectors(carver, {&w_.scale, &w_.oneHot}, kept_, f32);
+    if (p_.completion() != Completion::none) vectors(carver, {&w_.factor}, kept_, f32);
+    if (p_.terms.gradEntropy) vectors(carver, {&w_.moment}, kept_, f32);
+    if (p_.terms.labelSmoothing) vectors(carver, {&w_.uniform}, kept_, f32);
+    if (p_.dWeight && !holdsWeightGradient())
+      w_.partial = carver.matrix(config_.halves ? ElementType::bf16 : f32, v, h, h);
+    if (p_.dBias && *p_.dBias != f32 && config_.weightParts(p_) > 1)
+      vectors(carver, {&w_.partialBias}, v, f32);
+    if (!p_.isUniformRankOne()) return;
+    w_.classSum = carver.matrix(f32, 1, h, h);
+    w_.rowSum = carver.matrix(f32, 1, h, h);
+    int64_t parts = std::max(v, kept_);
+    for (TensorRef &sums : w_.partSums) {
       parts = ceilDiv(parts, kSummedRows);
       sums = carver.matrix(f32, parts, h, h);
     }
   }
-}
+
+  /// The result's memory is enough for what dW is while it is made. Normalised gradients are made of whole
+  /// rows, in fp32.
+  bool holdsWeightGradient() const {
+    if (p_.terms.margin) return *p_.dWeight == f32 && !p_.accumulate;
+    return *p_.dWeight == f32 || config_.weightParts(p_) == 1;
+  }
+
+  void forChunk(Carver &carver) {
+    const int64_t h = p_.hidden, v = p_.classes;
+    w_.xc = carver.matrix(p_.element, chunk_, h, h);
+    w_.target = carver.vector(f32, chunk_);
+    w_.redo = carver.vector(i32, chunk_);
+    w_.pending = carver.vector(i32, 2);
+    forSums(carver);
+    if (p_.keepsExponentials())
+      w_.e = carver.matrix(p_.exponentials(), chunk_, v, paddedStride(v, p_.exponentials()));
+    if (p_.outputs.best) w_.best = carver.matrix(i32, chunk_, tiles_, wholeStride(tiles_));
+    if (!p_.wantsGradients()) return;
+    if (!p_.terms.logitsAreProducts()) vectors(carver, {&w_.rate, &w_.targetRate}, chunk_, f32);
+    if (p_.terms.margin) vectors(carver, {&w_.self}, chunk_, f32);
+  }
+
+  /// The products of dX's tail, and then u, are made once E's sums are used up, in their place.
+  void forSums(Carver &carver) {
+    const int64_t stride = wholeStride(tiles_);
+    Carver sums = carver, products = carver, u = carver;
+    w_.sums = sums.matrix(f32, chunk_, tiles_, stride);
+    w_.tops = sums.matrix(f32, chunk_, tiles_, stride);
+    const PerRowSum<bool> rowSums = p_.rowSums();
+    for (int s = 0; s < kRowSums; ++s)
+      if (rowSums[s]) w_.rowSums[s] = sums.matrix(f32, chunk_, tiles_, stride);
+    if (p_.dHidden && config_.hasTail())
+      w_.products = products.matrix(f32, config_.tail.parts * config_.tailRows(), p_.hidden, p_.hidden);
+    if (p_.dWeight && !p_.hasSecondPass()) forOneHot(u, chunk_);
+    carver.skipTo(std::max({sums.bytes(), products.bytes(), u.bytes()}));
+  }
+
+  void forOneHot(Carver &carver, int64_t rows) {
+    const int64_t columns = config_.weightColumns(p_);
+    w_.u = carver.matrix(f32, rows, columns, columns);
+  }
+
+  void forClassGradients(Carver &carver) {
+    const int64_t v = p_.classes;
+    const int64_t classes = p_.hasSecondPass() ? std::min(config_.sliceClasses, v) : v;
+    if (p_.hasSecondPass()) forSlices(carver, classes);
+    if (p_.dWeight) forScaledRows(carver);
+    vectors(carver, {&w_.order, &w_.run}, kept_, i32);
+    vectors(carver, {&w_.slot}, v, i32);
+    if (!p_.dBias) return;
+    vectors(carver, {&w_.labelSums}, v, f32);
+    w_.biasParts = carver.matrix(f32, ceilDiv(kept_, kSummedRows), classes, wholeStride(classes));
+  }
+
+  void forSlices(Carver &carver, int64_t classes) {
+    const ElementType type = p_.exponentials();
+    w_.allX = carver.matrix(p_.element, kept_, p_.hidden, p_.hidden);
+    w_.sliceE = carver.matrix(type, kept_, classes, paddedStride(classes, type));
+    w_.sliceLabel = carver.vector(i32, kept_);
+    if (p_.dWeight) forOneHot(carver, classes);
+  }
+
+  void forScaledRows(Carver &carver) {
+    const TensorRef &rows = p_.hasSecondPass() ? w_.allX : w_.xc;
+    const bool apart =
+        p_.normalisesRows() || p_.element != p_.exponentials() || (p_.scalesRows() && !p_.scalesInPlace());
+    w_.xs = apart ? carver.matrix(p_.exponentials(), kept_, p_.hidden, p_.hidden) : rows;
+    if (p_.normalisesRows()) w_.gain = carver.vector(f32, 1);
+  }
+
+  static void vectors(Carver &carver, std::initializer_list<TensorRef *> tensors, int64_t size,
+                      ElementType type) {
+    for (TensorRef *tensor : tensors)
+      *tensor = carver.vector(type, size);
+  }
+
+  static constexpr ElementType f32 = ElementType::f32, i32 = ElementType::i32;
+  const Problem &p_;
+  const Config &config_;
+  const int64_t chunk_, kept_; ///< rows of a chunk, and those that dW and db are made of at once
+  const int64_t tiles_;        ///< blocks of columns of the forward product
+  Workspace w_;
+};
 
 } // namespace
 
@@ -60,67 +167,7 @@ int64_t paddedStride(int64_t columns, ElementType element) {
 }
 
 Workspace layOut(const Problem &problem, const Config &config, void *base) {
-  const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
-  const int64_t n = problem.rows, h = problem.hidden, v = problem.classes;
-  const int64_t c = std::min(config.chunkRows, n), tiles = ceilDiv(v, config.forward.block.columns);
-  const int64_t sumStride = wholeStride(tiles);
-  Carver carver(base);
-  Workspace w;
-  w.rowNumbers = carver.vector(i32, 2 * n);
-  w.row = TensorRef::vector(w.rowNumbers.data, i32, n);
-  w.compactLabel = TensorRef::vector(static_cast<char *>(w.rowNumbers.data) + 4 * n, i32, n);
-  w.summary = carver.vector(i32, 1);
-  if (problem.reduction != Reduction::none) w.rowLoss = carver.vector(f32, n);
-  if (!problem.wantsLse) w.lse = carver.vector(f32, n);
-  w.xc = carver.matrix(problem.element, c, h, h);
-  w.target = carver.vector(f32, c);
-  w.anchor = carver.vector(f32, c);
-  w.redo = carver.vector(i32, c);
-  w.pending = carver.vector(i32, 2);
-  Carver sums = carver, products = carver; // u is made once these are used up, in their place
-  w.sums = sums.matrix(f32, c, tiles, sumStride);
-  w.tops = sums.matrix(f32, c, tiles, sumStride);
-  const PerRowSum<bool> rowSums = problem.rowSums();
-  for (int s = 0; s < kRowSums; ++s)
-    if (rowSums[s]) w.rowSums[s] = sums.matrix(f32, c, tiles, sumStride);
-  const int64_t columns = config.weightColumns(problem);
-  if (problem.dWeight) w.u = carver.matrix(f32, c, columns, columns);
-  if (problem.dHidden && config.hasTail())
-    w.products = products.matrix(f32, config.tail.parts * config.tailRows(), h, h);
-  carver.skipTo(std::max(sums.bytes(), products.bytes()));
-  if (problem.wantsGradients()) {
-    const int64_t classes = config.slices(problem) > 1 ? config.sliceClasses : v;
-    w.e = carver.matrix(problem.exponentials(), c, classes, paddedStride(classes, problem.exponentials()));
-    w.scale = carver.vector(f32, c);
-    w.oneHot = carver.vector(f32, c);
-    const bool apart = problem.normalisesRows() || (problem.scalesRows() && !problem.scalesInPlace());
-    w.xs = apart ? carver.matrix(problem.exponentials(), c, h, h) : w.xc;
-    if (problem.normalisesRows()) w.gain = carver.vector(f32, 1);
-  }
-  if (config.slices(problem) > 1) {
-    w.sliceLabel = carver.vector(i32, c);
-    if (problem.dHidden) w.partialX = carver.matrix(f32, c, h, h);
-  }
-  if (problem.sortsLabels()) {
-    w.order = carver.vector(i32, c);
-    w.run = carver.vector(i32, c);
-    w.slot = carver.vector(i32, v);
-  }
-  if (problem.dBias) {
-    w.labelSums = carver.vector(f32, v);
-    w.biasParts = carver.matrix(f32, ceilDiv(c, kSummedRows), w.e.sizes[1], wholeStride(w.e.sizes[1]));
-  }
-  if (problem.dWeight) {
-    // Normalised gradients are made of whole rows, in fp32.
-    const bool holds = problem.terms.margin ? *problem.dWeight == f32 && !problem.accumulate
-                                            : *problem.dWeight == f32 || config.chunks(problem) == 1;
-    if (!holds) w.partial = carver.matrix(config.halves ? ElementType::bf16 : f32, v, h, h);
-  }
-  if (problem.dBias && *problem.dBias != f32 && config.chunks(problem) > 1)
-    w.partialBias = carver.vector(f32, v);
-  layOutOptions(problem, c, tiles, carver, w);
-  w.bytes = carver.bytes();
-  return w;
+  return Layout(problem, config).cut(base);
 }
 
 } // namespace tilewright::lce

@@ -76,11 +76,12 @@ TEST_F(HopperCall, CopiesOperandsByTma) {
 TEST_F(HopperCall, RecomputesByTma) {
   LossCall call;
   call.variant = Variant::recompute;
-  call.workspaceLimit = 2 << 20; // several slices
+  call.workspaceLimit = 2 << 20; // several chunks and slices
   const LossReport report = run(makeCase(test::DataKind::random, 1000, 64, 3000, ElementType::bf16), call);
   EXPECT_EQ(report.variant, Variant::recompute);
-  EXPECT_EQ(kernels.count("lce_dx"), 3u);
-  EXPECT_EQ(kernels.count("lce_complete_again"), 1u);
+  EXPECT_THAT(report.configuration, HasSubstr("slice 768"));
+  for (const char *name : {"lce_dx", "lce_complete_again", "lce_dw"})
+    EXPECT_EQ(kernels.count(name), 1u) << name;
   for (const auto &[name, artifact] : kernels)
     EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
 }
@@ -151,6 +152,8 @@ struct LargeCase {
   const char *name;
   int64_t hidden, classes;
   std::optional<ElementType> gradients;
+  Variant variant = Variant::automatic;
+  int64_t limit = 0;
 };
 
 class LargeProducts : public ::testing::TestWithParam<LargeCase> {};
@@ -168,13 +171,16 @@ TEST_P(LargeProducts, AssembleWithoutSpills) {
     if (isProduct(artifact.kernel)) products.push_back(artifact);
   };
   Runtime runtime(std::move(device), Environment());
-  const auto config = plan(problem, Variant::automatic, 0, h200());
+  const auto config = plan(problem, large.variant, large.limit, h200());
   ASSERT_TRUE(config.ok());
+  problem = asVariant(problem, config->variant);
   std::vector<lce::ProductKind> kinds = {lce::ProductKind::forward};
   if (large.gradients) kinds.insert(kinds.end(), {lce::ProductKind::dHidden, lce::ProductKind::dWeight});
+  if (problem.recompute) kinds.push_back(lce::ProductKind::again);
   for (const lce::ProductKind kind : kinds)
     ASSERT_TRUE(compileProduct(runtime, problem, *config, kind).ok());
-  EXPECT_EQ(products.size(), large.gradients ? 4 : 1) << config->str(); // dX's last rows are one of their own
+  // dX's last rows are one of their own, or, with the logits again, all of it.
+  EXPECT_EQ(products.size(), large.gradients ? 4 : 1) << config->str();
   for (const Artifact &artifact : products) // rows that are picked by number need no way for single elements
     EXPECT_THAT(artifact.assembly, ::testing::Not(HasSubstr("global.u16"))) << artifact.kernel;
   const std::string assembler = test::findPtxAssembler();
@@ -187,7 +193,9 @@ INSTANTIATE_TEST_SUITE_P(Gradients, LargeProducts,
                          ::testing::Values(LargeCase{"bf16", 4096, 128256, ElementType::bf16},
                                            LargeCase{"f32", 4096, 128256, ElementType::f32},
                                            LargeCase{"none", 4096, 128256, std::nullopt},
-                                           LargeCase{"ofShortRows", 2048, 131072, ElementType::bf16}),
+                                           LargeCase{"ofShortRows", 2048, 131072, ElementType::bf16},
+                                           LargeCase{"recomputed", 4096, 128256, ElementType::bf16,
+                                                     Variant::recompute, int64_t(256) << 20}),
                          [](const auto &info) { return info.param.name; });
 
 /// Those whose epilogues have the most to do.

@@ -152,14 +152,17 @@ TEST_P(OnDevice, VariantsAgree) {
       call.workspaceLimit = 600 << 10;
       check(device, data, call);
       EXPECT_LT(runLinearCrossEntropy(runtimeFor(device), data, call).report.workspaceBytes, 600 << 10);
-      // Several slices of the classes.
+      // Several chunks, and several slices of the classes.
       call.variant = Variant::recompute;
-      const int64_t limit = (element == ElementType::bf16 ? 800 : 1200) << 10;
+      const int64_t limit = (element == ElementType::f32 ? 900 : 500) << 10;
       for (int64_t bytes : {int64_t(0), limit}) {
         call.workspaceLimit = bytes;
         check(device, data, call);
       }
-      EXPECT_LE(runLinearCrossEntropy(runtimeFor(device), data, call).report.workspaceBytes, limit);
+      const LossResult result = runLinearCrossEntropy(runtimeFor(device), data, call);
+      EXPECT_LE(result.report.workspaceBytes, limit);
+      EXPECT_LT(configured(result, "chunk"), data.rows / 2);
+      EXPECT_LT(configured(result, "slice"), data.classes / 2);
       call.workspaceLimit = 0;
       call.variant = Variant::lossOnly;
       call.wantsDHidden = call.wantsDWeight = false;
@@ -303,20 +306,22 @@ TEST(Threads, DoNotChangeABit) {
   const LossCase cases[] = {makeCase(DataKind::peaked, 500, 72, 1100, ElementType::f32, IgnorePattern::some),
                             makeCase(DataKind::largeLoss, 300, 40, 500, ElementType::bf16),
                             makeCase(DataKind::random, 9, 300, 64, ElementType::f16)};
-  for (const LossCase &data : cases) {
-    LossCall call;
-    call.workspaceLimit = 1 << 20;
-    std::vector<uint8_t> first;
-    for (int threads : {1, 2, 3, 7}) {
-      auto runtime = openRuntime("cpu", threads);
-      const LossResult result = runLinearCrossEntropy(*runtime, data, call);
-      ASSERT_TRUE(result.status.ok()) << result.status.message();
-      if (first.empty()) first = result.bits;
-      EXPECT_EQ(result.bits, first) << threads << " threads";
-      EXPECT_EQ(runLinearCrossEntropy(*runtime, data, call).bits, first)
-          << "again with " << threads << " threads";
+  for (const LossCase &data : cases)
+    for (const Variant variant : {Variant::automatic, Variant::recompute}) {
+      LossCall call;
+      call.variant = variant;
+      call.workspaceLimit = 1 << 20;
+      std::vector<uint8_t> first;
+      for (int threads : {1, 2, 3, 7}) {
+        auto runtime = openRuntime("cpu", threads);
+        const LossResult result = runLinearCrossEntropy(*runtime, data, call);
+        ASSERT_TRUE(result.status.ok()) << result.status.message();
+        if (first.empty()) first = result.bits;
+        EXPECT_EQ(result.bits, first) << threads << " threads";
+        EXPECT_EQ(runLinearCrossEntropy(*runtime, data, call).bits, first)
+            << "again with " << threads << " threads";
+      }
     }
-  }
 }
 
 } // namespace

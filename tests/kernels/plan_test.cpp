@@ -55,8 +55,9 @@ TEST(Plan, RecomputesInSlicesOfTheClasses) {
   const Problem p = asVariant(problem(1024, 768, 32768, ElementType::bf16), Variant::recompute);
   const Config roomy = planned(p, 0, 2, Variant::recompute),
                tight = planned(p, 16 << 20, 2, Variant::recompute);
-  EXPECT_EQ(roomy.slices(p), 1);
+  EXPECT_EQ(roomy.slices(p), 2) << "u has a row for each class of a slice";
   EXPECT_GE(tight.slices(p), 8);
+  EXPECT_GE(tight.chunks(p), 4);
   EXPECT_LE(layOut(p, tight, nullptr).bytes, 16 << 20);
   EXPECT_GE(tight.slices(p) * tight.sliceClasses, p.classes);
 }
@@ -169,8 +170,6 @@ TEST(PlanForHopper, PartsTakeNoMemoryThatIsNotThere) {
   ASSERT_GT(config.tail.parts, 1);
   config.tail = {};
   EXPECT_EQ(layOut(p, config, nullptr).bytes, bytes) << "u is made in their place";
-  p.recompute = true;
-  EXPECT_EQ(plan(p, Variant::recompute, 0, h200())->tail.parts, 1) << "dX adds up over slices";
 }
 
 // A shallow dW would wait for the stores of large tiles; several chunks' dW is added up, which takes
@@ -239,7 +238,7 @@ TEST(PlanForHopper, LittleMemoryAddsUpInHalves) {
   const Problem p = hopperProblem(16384, 4096, 128256);
   const auto planned = [&](double gibs) {
     const Config config = *plan(p, Variant::automatic, static_cast<int64_t>(gibs * gib), h200());
-    EXPECT_LE(layOut(p, config, nullptr).bytes, gibs * gib);
+    EXPECT_LE(layOut(asVariant(p, config.variant), config, nullptr).bytes, gibs * gib);
     return config;
   };
   EXPECT_TRUE(planned(1.5).halves) << "an fp32 for each number of dW takes 2 GiB";
@@ -250,6 +249,35 @@ TEST(PlanForHopper, LittleMemoryAddsUpInHalves) {
   Problem f32 = p;
   f32.dWeight = ElementType::f32;
   EXPECT_FALSE(plan(f32, Variant::automatic, gib, h200())->halves) << "the caller's memory holds the sums";
+}
+
+TEST(PlanForHopper, RecomputesTheMainShapeInAQuarterOfAGiB) {
+  const int64_t limit = int64_t(256) << 20;
+  const Problem p = asVariant(hopperProblem(16384, 4096, 128256), Variant::recompute);
+  const Config config = *plan(p, Variant::recompute, limit, h200());
+  EXPECT_EQ(config.chunkRows, 768);
+  EXPECT_EQ(config.tail.parts, 2) << "33 pairs of tiles, twice";
+  EXPECT_EQ(config.tail.begin, 0);
+  EXPECT_EQ(config.sliceClasses, 16 * 192) << "17 strips of dW's tiles would be two rounds of the half";
+  EXPECT_EQ(config.slices(p), 42);
+  EXPECT_EQ(config.weightColumns(p), 2048);
+  EXPECT_EQ(config.dWeight.block.str(), "192x256");
+  EXPECT_EQ(config.again.str(), "128x192/0 pingPong, 4 stages, raster 12, cluster 1");
+  EXPECT_LE(layOut(p, config, nullptr).bytes, limit);
+  EXPECT_EQ(plan(hopperProblem(16384, 4096, 128256), Variant::automatic, limit, h200())->str(), config.str());
+}
+
+// Only dW and db have a second pass, which the first leaves E to where there is no dX.
+TEST(PlanForHopper, APassForEitherGradient) {
+  Problem p = asVariant(hopperProblem(16384, 4096, 128256), Variant::recompute);
+  p.dWeight = std::nullopt;
+  const Config ofX = *plan(p, Variant::recompute, int64_t(220) << 20, h200());
+  EXPECT_EQ(ofX.chunkRows, 768);
+  EXPECT_EQ(layOut(p, ofX, nullptr).allX.rank, 0);
+  p.dWeight = p.dHidden, p.dHidden = std::nullopt;
+  const Config ofW = *plan(p, Variant::recompute, int64_t(220) << 20, h200());
+  EXPECT_EQ(layOut(p, ofW, nullptr).e.rank, 0);
+  EXPECT_GT(ofW.chunkRows, 10 * ofX.chunkRows);
 }
 
 TEST(PlanForHopper, GradientsInF16AreMadeOfF16) {
@@ -284,10 +312,23 @@ TEST(Workspace, TensorsDoNotOverlap) {
     }
     EXPECT_LE(end, base + w.bytes);
   };
-  checkOrder({w.rowNumbers, w.summary, w.rowLoss, w.lse, w.xc, w.target, w.anchor, w.redo, w.pending, w.sums,
-              w.tops, w.rowSums[0], w.e, w.scale, w.oneHot, w.order, w.run, w.slot, w.partial});
+  checkOrder({w.rowNumbers, w.summary, w.rowLoss, w.lse, w.anchor, w.scale, w.oneHot, w.partial, w.xc,
+              w.target, w.redo, w.pending, w.sums, w.tops, w.rowSums[0], w.e, w.order, w.run, w.slot});
   EXPECT_EQ(w.xs.data, w.xc.data);   // multiplied in place
   checkOrder({w.pending, w.u, w.e}); // u comes when the sums are used up
+}
+
+// The two passes of `recompute` have the same memory, but for what the first leaves to the second.
+TEST(Workspace, PassesShareMemory) {
+  const Problem p = asVariant(problem(1000, 24, 1000, ElementType::bf16), Variant::recompute);
+  const Config config = planned(p, 800000, 2, Variant::recompute);
+  ASSERT_GT(config.chunks(p), 1);
+  ASSERT_GT(config.slices(p), 1);
+  const Workspace w = layOut(p, config, nullptr);
+  EXPECT_EQ(w.xc.data, w.allX.data);
+  EXPECT_LT(w.oneHot.data, w.xc.data);
+  for (const TensorRef &kept : {w.anchor, w.scale, w.oneHot})
+    EXPECT_EQ(kept.sizes[0], p.rows);
 }
 
 } // namespace

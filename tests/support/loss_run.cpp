@@ -140,6 +140,12 @@ LossResult runLinearCrossEntropy(Runtime &runtime, const LossCase &data, const L
   return result;
 }
 
+int64_t configured(const LossResult &result, const std::string &word) {
+  const std::string &text = result.report.configuration;
+  const std::size_t place = text.find(word + " ");
+  return place == std::string::npos ? 0 : std::stoll(text.substr(place + word.size() + 1));
+}
+
 LossResult runCrossEntropy(Runtime &runtime, const LossCase &data, const LossCall &call) {
   Device &device = runtime.device();
   const Common common(device, data, call);

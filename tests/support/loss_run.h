@@ -24,6 +24,9 @@ LossResult runLinearCrossEntropy(Runtime &runtime, const LossCase &data, const L
 /// A case of cross entropy over logits has them as `x`, with `hidden` equal to `classes`, and no `w`.
 LossResult runCrossEntropy(Runtime &runtime, const LossCase &data, const LossCall &call);
 
+/// What the report says of a call's configuration after a word: 384 of "chunk 384, ..." after "chunk".
+int64_t configured(const LossResult &result, const std::string &word);
+
 /// Compares with the reference: losses within 3e-6 of the logits' size, gradients within the tolerance of
 /// their inputs' type. `gradientFloor`: how large gradients are before they cancel, for data whose gradients
 /// vanish.
