@@ -6,7 +6,7 @@ namespace tilewright::lce {
 
 std::string Accumulation::str() const {
   constexpr const char *modes[] = {"store", "add", "finish"};
-  return std::string(modes[static_cast<int>(mode)]) + (ontoOutput ? " onto" : "") + (halves ? " halves" : "");
+  return std::string(modes[static_cast<int>(mode)]) + (ontoOutput ? " onto" : "");
 }
 
 Kernel dWeight(const DWeightSpec &spec) {
@@ -25,11 +25,7 @@ Kernel dWeight(const DWeightSpec &spec) {
     const View gain = spec.gain ? k.input("gain", ElementType::f32, 1) : View();
     const View rowSum = spec.uniform ? k.input("row_sum", ElementType::f32, 2) : View();
     const View classFactor = spec.classFactor ? k.input("class_factor", ElementType::f32, 1) : View();
-    View partial, low;
-    if (spec.accumulation.halves)
-      low = mode == Mode::finish ? k.input("low", spec.output, 2) : k.output("low", spec.output, 2);
-    else if (mode == Mode::finish)
-      partial = k.input("partial", ElementType::f32, 2);
+    const View partial = mode == Mode::finish ? k.input("partial", ElementType::f32, 2) : View();
     const View dw = k.output("dw", spec.output, 2);
 
     const auto [classes, hidden] = k.block(e.dim(1), xs.dim(1), spec.block.rows, spec.block.columns);
@@ -51,22 +47,12 @@ Kernel dWeight(const DWeightSpec &spec) {
     const auto total = [&] {
       Tile gradient = part();
       if (partial.valid()) gradient = gradient + at(partial);
-      if (spec.accumulation.halves && mode != Mode::store) gradient = gradient + at(dw) + at(low);
       return spec.accumulation.ontoOutput ? gradient + at(dw) : gradient;
     };
-    const auto store = [&, classes = classes, hidden = hidden] {
-      const Tile gradient = total();
-      if (!spec.accumulation.halves || mode == Mode::finish)
-        return mode == Mode::add ? k.add(dw, classes, hidden, gradient)
-                                 : k.store(dw, classes, hidden, gradient);
-      const Tile high = rounded(gradient, spec.output);
-      k.store(dw, classes, hidden, high);
-      k.store(low, classes, hidden, gradient - high);
-    };
     if (mode == Mode::add)
-      k.ifThen(rows != 0, store);
+      k.ifThen(rows != 0, [&, classes = classes, hidden = hidden] { k.add(dw, classes, hidden, total()); });
     else
-      store();
+      k.store(dw, classes, hidden, total());
   });
 }
 

@@ -142,18 +142,6 @@ Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, const P
   return product;
 }
 
-/// A sum of halves reads two numbers and stores two for each of the product's, which takes longer than a
-/// product of a few thousand rows: another tile's hides some of it, and registers are left to load ahead.
-Product chooseHalvesProduct(const ProductShape &shape, const DeviceInfo &device) {
-  Product product;
-  product.roles = Roles::pingPong;
-  product.block = {128, 128};
-  product.clusterCtas = 1;
-  product.stages = 5;
-  product.rasterRows = rasterOf(product.block, shape, device);
-  return product;
-}
-
 /// Two programs of 128 × 128 share a multiprocessor: one multiplies while the other stores. A matrix with
 /// fewer rows or columns takes the next power of two.
 Product choosePortableProduct(const ProductShape &shape, const DeviceInfo &device) {
@@ -175,7 +163,6 @@ Product chooseGpuProduct(const Problem &problem, ProductKind kind, const DeviceI
                          const Config &config) {
   const ProductShape shape = shapeOf(problem, kind, config);
   if (!device.warpgroups || !allowsRoles(problem, kind)) return choosePortableProduct(shape, device);
-  if (kind == ProductKind::dWeight && config.halves) return chooseHalvesProduct(shape, device);
   return chooseWarpgroupProduct(problem, kind, shape, device);
 }
 

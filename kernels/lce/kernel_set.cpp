@@ -148,15 +148,17 @@ private:
   }
 
   void weightProduct(KernelSet &kernels) {
-    // What is still to be normalised is in fp32, and adds to nothing.
-    const ElementType output = p_.terms.margin ? ElementType::f32 : *p_.dWeight;
-    wantParts(
-        kernels.dWeight, output, p_.accumulate && !p_.terms.margin, optionsFor(ProductKind::dWeight),
-        [&](const Accumulation &accumulation, ElementType type) {
-          return dWeight({p_.exponentials(), type, accumulation, config_.dWeight.block, p_.isUniformRankOne(),
-                          hasUniformFactor(), p_.normalisesRows(), oneHotPlace()});
-        },
-        config_.halves);
+    // What is still to be normalised is in fp32, and adds to nothing; what adds up in place is, too.
+    const ElementType output = p_.terms.margin || config_.inPlace ? ElementType::f32 : *p_.dWeight;
+    wantParts(kernels.dWeight, output, p_.accumulate && !p_.terms.margin, optionsFor(ProductKind::dWeight),
+              [&](const Accumulation &accumulation, ElementType type) {
+                return dWeight({p_.exponentials(), type, accumulation, config_.dWeight.block,
+                                p_.isUniformRankOne(), hasUniformFactor(), p_.normalisesRows(),
+                                oneHotPlace()});
+              });
+    if (!config_.inPlace) return;
+    want(kernels.roundSums, roundSums(*p_.dWeight));
+    if (p_.accumulate) want(kernels.widenSums, widenSums(*p_.dWeight));
   }
 
   void biasProduct(KernelSet &kernels) {
@@ -171,16 +173,11 @@ private:
 
   template <typename Make>
   void wantParts(PartKernels &parts, ElementType output, bool accumulate, const CompileOptions &options,
-                 const Make &make, bool inHalves = false) {
+                 const Make &make) {
     using Mode = Accumulation::Mode;
     const ElementType f32 = ElementType::f32;
     if (config_.weightParts(p_) == 1)
       return want(parts.first, make(Accumulation{Mode::store, accumulate}, output), options);
-    if (inHalves) {
-      want(parts.first, make(Accumulation{Mode::store, accumulate, true}, output), options);
-      want(parts.next, make(Accumulation{Mode::add, false, true}, output), options);
-      return want(parts.last, make(Accumulation{Mode::finish, false, true}, output), options);
-    }
     const bool inPlace = output == f32; // else in a buffer of its own
     want(parts.first, make(Accumulation{inPlace && accumulate ? Mode::add : Mode::store}, f32), options);
     want(parts.next, make(Accumulation{Mode::add}, f32), options);

@@ -16,6 +16,7 @@ struct KernelSet {
   KernelHandle rankLabels, oneHotSum, scaleRows;
   KernelHandle dHidden, dHiddenParts, dHiddenTotal; ///< the last two of a chunk's tail
   PartKernels dWeight, dBias;
+  KernelHandle widenSums, roundSums;                      ///< before and after a dW that adds up in place
   KernelHandle copyRows, copyWidened, sliceLabels, again; ///< of a second pass
 
   // Of some options only.

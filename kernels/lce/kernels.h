@@ -197,15 +197,13 @@ struct Accumulation {
   };
   Mode mode = Mode::store;
   bool ontoOutput = false; ///< store, finish: what the output holds is added too
-  /// What is not finished is the output, a bf16, plus `low`, a bf16 of what rounding took from it.
-  bool halves = false;
   std::string str() const;
 };
 
 /// A chunk's part of dW = [gain] Eᵀ·xs + the rows of u [- f_j Σ_i uniform_i x_i, f_j = 1 or class_factor].
 ///
 /// (e C×V, xs C×H, u C×H or V×H, slot V, summary, first[, gain 1][, row_sum 1×H[, class_factor V]]
-///  [, partial V×H or low V×H], out dw V×H)
+///  [, partial V×H], out dw V×H)
 struct DWeightSpec {
   ElementType exponentials, output;
   Accumulation accumulation;

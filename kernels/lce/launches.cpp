@@ -101,7 +101,7 @@ Status Launches::launchProduct(ProductKind product) {
   if (product == ProductKind::forward) return forward();
   selectClasses(0, p_.classes);
   if (product == ProductKind::dHidden) return hiddenGradient();
-  return weightProduct(std::min<int64_t>(1, config_.chunks(p_) - 1), 0, config_.weightColumns(p_));
+  return weightProduct(std::min<int64_t>(1, config_.chunks(p_) - 1), 0, weightColumnsFrom(0));
 }
 
 Status Launches::compact() {
@@ -128,6 +128,7 @@ Status Launches::prepare() {
     append(arguments, {t_.classWeight, w_.classNorm, w_.classFactor});
     TW_RETURN_IF_ERROR(launch(kernels_.classNorms, arguments));
   }
+  if (kernels_.widenSums) TW_RETURN_IF_ERROR(launch(kernels_.widenSums, {w_.partial, t_.dWeight}));
   if (!p_.isUniformRankOne() || !p_.dHidden) return Status();
   selectClasses(0, p_.classes);
   return sumUp(kernels_.sumClasses, t_.weight, s_.classFactor, w_.classSum);
@@ -280,10 +281,15 @@ Status Launches::prepareWeightGradient() {
   return sumUp(kernels_.sumRows, c_.xc, c_.uniform, c_.rowSum);
 }
 
+/// How many columns of dW are made at once from `first` on.
+int64_t Launches::weightColumnsFrom(int64_t first) const {
+  const int64_t inPlace = config_.columnsInPlace(p_);
+  return std::min(config_.weightColumns(p_), (first < inPlace ? inPlace : p_.hidden) - first);
+}
+
 Status Launches::weightGradient(int64_t part) {
-  const int64_t width = config_.weightColumns(p_);
-  for (int64_t first = 0; first < p_.hidden; first += width) {
-    const int64_t count = std::min(width, p_.hidden - first);
+  for (int64_t first = 0, count = 0; first < p_.hidden; first += count) {
+    count = weightColumnsFrom(first);
     TW_RETURN_IF_ERROR(oneHotSums(first, count));
     TW_RETURN_IF_ERROR(weightProduct(part, first, count));
   }
@@ -304,8 +310,18 @@ Status Launches::weightProduct(int64_t part, int64_t first, int64_t count) {
   KernelArguments arguments = {c_.e, columns(c_.xs), c_.u.columns(0, count), s_.slot, w_.summary, first_};
   append(arguments, {c_.gain});
   if (p_.isUniformRankOne()) append(arguments, {columns(c_.rowSum), s_.classFactor});
-  return launchPart(kernels_.dWeight, part, config_.weightParts(p_), arguments, columns(s_.partial),
-                    columns(s_.dWeight));
+  const TensorRef partial = config_.inPlace ? sums(first, count) : columns(s_.partial);
+  return launchPart(kernels_.dWeight, part, config_.weightParts(p_), arguments, partial, columns(s_.dWeight));
+}
+
+/// Where columns of a dW that adds up in place do so.
+TensorRef Launches::sums(int64_t first, int64_t count) const {
+  const int64_t inPlace = config_.columnsInPlace(p_);
+  if (first >= inPlace) return s_.partial.columns(first - inPlace, count);
+  TensorRef wide = s_.dWeight; // a row has half as many fp32
+  wide.element = ElementType::f32;
+  wide.rowStride /= 2;
+  return wide.columns(first, count);
 }
 
 Status Launches::biasGradient(int64_t part) {
@@ -320,6 +336,7 @@ Status Launches::biasGradient(int64_t part) {
 }
 
 Status Launches::finish() {
+  if (kernels_.roundSums) TW_RETURN_IF_ERROR(launch(kernels_.roundSums, {w_.partial, t_.dWeight}));
   if (kernels_.normalise) {
     KernelArguments arguments = {t_.weight, w_.classNorm};
     append(arguments, {w_.partial, t_.dWeight});
@@ -350,9 +367,8 @@ Status Launches::sumUp(const KernelHandle &kernel, const TensorRef &matrix, cons
 Status Launches::launchPart(const PartKernels &kernels, int64_t part, int64_t parts,
                             KernelArguments arguments, const TensorRef &partial, const TensorRef &result) {
   const bool last = part > 0 && part + 1 == parts && kernels.last;
-  const bool isHalf = partial.data && partial.element != ElementType::f32;
   if (partial.data) arguments.push_back(partial);
-  if (last || isHalf || !partial.data) arguments.push_back(result);
+  if (last || !partial.data) arguments.push_back(result);
   return launch(last ? kernels.last : part == 0 ? kernels.first : kernels.next, arguments);
 }
 

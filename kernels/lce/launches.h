@@ -43,9 +43,11 @@ private:
   Status sortLabels();
   Status prepareWeightGradient();
   Status classGradients(int64_t part);
+  int64_t weightColumnsFrom(int64_t first) const;
   Status weightGradient(int64_t part);
   Status oneHotSums(int64_t first, int64_t count);
   Status weightProduct(int64_t part, int64_t first, int64_t count);
+  TensorRef sums(int64_t first, int64_t count) const;
   Status biasGradient(int64_t part);
   Status finish();
 

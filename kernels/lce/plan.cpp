@@ -77,11 +77,11 @@ void chooseProducts(const Problem &problem, std::initializer_list<ProductKind> k
 }
 
 Config configFor(const Problem &problem, Variant variant, int64_t chunkRows, const DeviceInfo &device,
-                 bool halves = false) {
+                 bool inPlace = false) {
   Config config;
   config.variant = variant;
   config.chunkRows = chunkRows;
-  config.halves = halves;
+  config.inPlace = inPlace;
   chooseProducts(problem, {ProductKind::forward, ProductKind::dHidden}, device, config);
   if (problem.hasSecondPass()) { // in the smallest slices
     config.sliceClasses = config.forward.block.columns;
@@ -98,7 +98,7 @@ ProductShape shapeOf(const Problem &problem, ProductKind kind, const Config &con
   const int64_t chunk = config.chunkRows, hidden = problem.hidden, classes = problem.classes;
   if (kind == ProductKind::forward) return {chunk, classes, hidden};
   if (kind == ProductKind::dHidden) return {chunk, hidden, classes};
-  if (!problem.hasSecondPass()) return {classes, hidden, chunk};
+  if (!problem.hasSecondPass()) return {classes, config.inPlace ? ceilDiv(hidden, 2) : hidden, chunk};
   const int64_t rows = chunkBucket(std::max<int64_t>(problem.rows, 1));
   const int64_t slice = std::min(config.sliceClasses, classes);
   if (kind == ProductKind::again) return {rows, slice, hidden};
@@ -143,8 +143,8 @@ int64_t Config::chunks(const Problem &problem) const {
 }
 
 std::string Config::str() const {
-  std::string text =
-      "chunk " + std::to_string(chunkRows) + (halves ? ", dw in halves" : "") + ", forward " + forward.str();
+  std::string text = "chunk " + std::to_string(chunkRows) + (inPlace ? ", dw adds up in place" : "") +
+                     ", forward " + forward.str();
   if (variant == Variant::lossOnly) return text;
   text += ", dx " + dHidden.str();
   if (hasTail())
@@ -162,6 +162,14 @@ int64_t Config::weightRows(const Problem &problem) const {
   return problem.hasSecondPass() ? problem.rows : std::min(chunkRows, problem.rows);
 }
 
+int64_t Config::columnsInPlace(const Problem &problem) const {
+  if (!inPlace) return 0;
+  constexpr int64_t kWide = 128,
+                    kAligned = 8; // columns whose rows begin at multiples of 16 bytes in any type
+  const int64_t room = problem.hidden / 2, unit = room < kWide ? kAligned : kWide;
+  return room / unit * unit;
+}
+
 int64_t Config::weightColumns(const Problem &problem) const {
   constexpr int64_t mib = int64_t(1) << 20, kUnit = 256; // whole tiles of any shape, or nearly
   const bool ofSlices = problem.hasSecondPass();         // of which u has one row for each class
@@ -169,8 +177,9 @@ int64_t Config::weightColumns(const Problem &problem) const {
   const int64_t sliceBytes = rows * slice * static_cast<int64_t>(elementBytes(problem.exponentials()));
   const int64_t most = ofSlices ? std::clamp(sliceBytes / 4, 32 * mib, 128 * mib) : 128 * mib;
   const int64_t columnBytes = std::max<int64_t>(1, ofSlices ? slice : rows) * 4;
-  const int64_t parts = ceilDiv(problem.hidden * columnBytes, most);
-  return std::min(problem.hidden, roundUp(ceilDiv(problem.hidden, parts), kUnit));
+  const int64_t columns = problem.hidden - columnsInPlace(problem);
+  const int64_t parts = ceilDiv(columns * columnBytes, most);
+  return std::min(columns, roundUp(ceilDiv(columns, parts), kUnit));
 }
 
 Problem asVariant(Problem problem, Variant variant) {
@@ -226,14 +235,14 @@ int64_t exponentialBytes(const Problem &problem, int64_t chunkRows) {
 
 /// The largest chunks that fit; where none do, `smallest` is what the smallest need.
 std::optional<Config> inChunks(const Problem &problem, Variant variant, int64_t workspaceLimit,
-                               const DeviceInfo &device, bool halves, int64_t &smallest) {
+                               const DeviceInfo &device, bool inPlace, int64_t &smallest) {
   const int64_t largest = largestChunk(problem, variant, chunkBytes(device));
   for (int64_t chunk = largest; chunk >= kRowStep; chunk = nextSmaller(chunk)) {
     const int64_t rows = balanced(problem.rows, chunk);
     // Where E alone is too large, nothing else has to be chosen; but for the ends, which other rules ask for.
     const bool isEnd = chunk == largest || nextSmaller(chunk) < kRowStep;
     if (!isEnd && workspaceLimit > 0 && exponentialBytes(problem, rows) > workspaceLimit) continue;
-    const Config config = configFor(problem, variant, rows, device, halves);
+    const Config config = configFor(problem, variant, rows, device, inPlace);
     const int64_t bytes = layOut(problem, config, nullptr).bytes;
     if (chunk == largest)
       if (const auto single = inOneChunk(problem, config, bytes, workspaceLimit, device)) return *single;
@@ -283,10 +292,14 @@ StatusOr<Config> planRecompute(const Problem &asked, int64_t workspaceLimit, con
   return problem.hasSecondPass() ? inSlices(problem, *chunks, workspaceLimit, device) : *chunks;
 }
 
-// Adding a chunk's part to dW takes an H200 as long as some 400 rows of the product where it is fp32, and
-// 1200 where it is halves: those are worth three times fewer chunks. From as many rows on they cost less than
-// a fourth product of all rows.
-constexpr int64_t kHalvesCost = 3, kHalvesRows = 1280;
+// Adding a chunk's part to dW takes an H200 as long as some 400 rows of the product. From as many rows on
+// chunks cost less than a fourth product of all rows.
+constexpr int64_t kWorthwhileRows = 640;
+
+/// Whether dW's own memory can hold fp32 sums of some of its columns.
+bool canAddInPlace(const Problem &problem) {
+  return problem.dWeight && elementBytes(*problem.dWeight) == 2 && problem.aligned && !problem.terms.margin;
+}
 
 } // namespace
 
@@ -303,17 +316,19 @@ StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspace
 
   int64_t smallest = std::numeric_limits<int64_t>::max();
   const std::optional<Config> wide = inChunks(problem, variant, workspaceLimit, device, false, smallest);
-  std::optional<Config> halves;
-  const bool addsUp = problem.dWeight == ElementType::bf16 && !problem.terms.margin;
-  if (workspaceLimit > 0 && addsUp && !(wide && wide->chunks(problem) == 1))
-    halves = inChunks(problem, variant, workspaceLimit, device, true, smallest);
-  if (halves && halves->chunkRows >= (wide ? kHalvesCost * wide->chunkRows : kHalvesRows)) return *halves;
+  std::optional<Config> inPlace;
+  if (workspaceLimit > 0 && canAddInPlace(problem) && !(wide && wide->chunks(problem) == 1))
+    inPlace = inChunks(problem, variant, workspaceLimit, device, true, smallest);
+  // Rounding the sums takes about as long as adding one chunk's part.
+  const bool isWorthwhile = inPlace && (wide ? inPlace->chunks(problem) + 1 < wide->chunks(problem)
+                                             : inPlace->chunkRows >= kWorthwhileRows);
+  if (isWorthwhile) return *inPlace;
   if (wide) return *wide;
   if (isFree && problem.wantsGradients()) {
     StatusOr<Config> config = planRecompute(problem, workspaceLimit, device, needed);
-    if (config.ok() || (!halves && needed < smallest)) return config;
+    if (config.ok() || (!inPlace && needed < smallest)) return config;
   }
-  if (halves) return *halves;
+  if (inPlace) return *inPlace;
   return tooSmall(workspaceLimit, smallest, problem, variant);
 }
 

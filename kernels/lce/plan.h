@@ -146,9 +146,9 @@ struct Config {
   Variant variant = Variant::chunked;
   int64_t chunkRows = 0;
   int64_t sliceClasses = 0; ///< of the second pass
-  /// dW, while chunks still add to it, is bf16 and a bf16 of what that lacks: together 16 bits exact, and
-  /// half the memory of an fp32.
-  bool halves = false;
+  /// dW of 16 bits, while chunks still add to it, is fp32: its first columns in its own rows' memory, where
+  /// half of them have room, and the others in the workspace.
+  bool inPlace = false;
   Product forward, dHidden, dWeight, again;
   Tail tail;
 
@@ -167,6 +167,8 @@ struct Config {
   int64_t weightParts(const Problem &problem) const { return problem.hasSecondPass() ? 1 : chunks(problem); }
   /// Rows whose E dW and db are made of at once.
   int64_t weightRows(const Problem &problem) const;
+  /// Columns of dW that add up in its own memory.
+  int64_t columnsInPlace(const Problem &problem) const;
   /// Columns of dW that are made at a time, lest u, which holds all rows' part of them, becomes large.
   int64_t weightColumns(const Problem &problem) const;
   std::string str() const;

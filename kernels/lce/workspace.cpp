@@ -60,8 +60,9 @@ private:
     if (p_.completion() != Completion::none) vectors(carver, {&w_.factor}, kept_, f32);
     if (p_.terms.gradEntropy) vectors(carver, {&w_.moment}, kept_, f32);
     if (p_.terms.labelSmoothing) vectors(carver, {&w_.uniform}, kept_, f32);
+    const int64_t partialColumns = h - config_.columnsInPlace(p_);
     if (p_.dWeight && !holdsWeightGradient())
-      w_.partial = carver.matrix(config_.halves ? ElementType::bf16 : f32, v, h, h);
+      w_.partial = carver.matrix(f32, v, partialColumns, partialColumns);
     if (p_.dBias && *p_.dBias != f32 && config_.weightParts(p_) > 1)
       vectors(carver, {&w_.partialBias}, v, f32);
     if (!p_.isUniformRankOne()) return;

@@ -38,7 +38,7 @@ struct Config {
   CompileOptions options;
 };
 
-enum class Kind { forward, loss, dx, store, add, halves, finish, gelu };
+enum class Kind { forward, loss, dx, store, add, finish, gelu };
 struct Product {
   Kind kind;
   const char *flag;
@@ -51,10 +51,10 @@ struct Settings {
   double seconds = 0.6;
   int rounds = 2;
   bool peaked = false;
-  std::vector<Product> products = {
-      {Kind::forward, "--forward", {}},  {Kind::loss, "--loss", {}},  {Kind::dx, "--dx", {}},
-      {Kind::store, "--dw", {}},         {Kind::add, "--dw-add", {}}, {Kind::halves, "--dw-halves", {}},
-      {Kind::finish, "--dw-finish", {}}, {Kind::gelu, "--gelu", {}}};
+  std::vector<Product> products = {{Kind::forward, "--forward", {}}, {Kind::loss, "--loss", {}},
+                                   {Kind::dx, "--dx", {}},           {Kind::store, "--dw", {}},
+                                   {Kind::add, "--dw-add", {}},      {Kind::finish, "--dw-finish", {}},
+                                   {Kind::gelu, "--gelu", {}}};
 };
 
 std::vector<std::string> split(const std::string &text, char separator) {
@@ -138,8 +138,6 @@ Kernel kernelOf(Kind kind, ElementType element, const lce::Block &block) {
     return lce::dWeight({element, element, {Mode::store}, block});
   case Kind::add:
     return lce::dWeight({element, ElementType::f32, {Mode::add}, block});
-  case Kind::halves:
-    return lce::dWeight({element, element, {Mode::add, false, true}, block});
   case Kind::gelu:
     return matmulBiasGelu(element, block.rows, block.columns);
   case Kind::finish:
@@ -153,7 +151,6 @@ bool isForward(Kind kind) { return kind == Kind::forward || kind == Kind::loss; 
 /// What fills an accumulator before the kernel runs, and what poisons other results.
 constexpr unsigned char kFilling = 0x40, kPoison = 0xFF;
 const double kFilled = 3.00392150879; ///< the float of four such bytes
-const double kFilledHalves = 6;       ///< two bf16 of two such bytes
 
 /// ‖got − want‖ / ‖want‖ over all that was added.
 class Error {
@@ -204,7 +201,7 @@ public:
       return data_.device().fill(tensor.data, byte,
                                  tensor.sizes[0] * tensor.rowStride * elementBytes(tensor.element), nullptr);
     };
-    const unsigned char byte = kind_ == Kind::add || kind_ == Kind::halves ? kFilling : kPoison;
+    const unsigned char byte = kind_ == Kind::add ? kFilling : kPoison;
     for (const auto &[name, tensor] : outputs_)
       TW_RETURN_IF_ERROR(clear(tensor, byte));
     if (kind_ == Kind::finish) {
@@ -214,7 +211,6 @@ public:
     TW_RETURN_IF_ERROR(run());
     TW_RETURN_IF_ERROR(data_.device().synchronize(nullptr));
     for (const auto &[name, tensor] : outputs_) {
-      if (kind_ == Kind::halves) continue; // of 16 bits some sums are the filling
       TW_ASSIGN_OR_RETURN(const int64_t unwritten, data_.unwritten(tensor, byte));
       if (unwritten) return runtimeError(fmt::format("{} elements of {} are not written", unwritten, name));
     }
@@ -309,7 +305,7 @@ private:
     const auto [rows, hidden, classes] = data_.shape();
     for (int64_t j : sample(classes, 24))
       for (int64_t h : sample(hidden, 24)) {
-        double value = kind_ == Kind::store ? 0 : kind_ == Kind::halves ? kFilledHalves : kFilled;
+        double value = kind_ == Kind::store ? 0 : kFilled;
         for (int64_t row = 0; row < rows; ++row)
           value += data_.matrix("e", row, j) * data_.matrix("xs", row, h);
         const auto slot = static_cast<int64_t>(data_.vector("slot", j));

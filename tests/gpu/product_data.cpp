@@ -98,7 +98,7 @@ StatusOr<ProductData::Item> ProductData::make(const std::string &name) const {
   if (name == "u") return makeMatrix(f32, N, H, scaled(1));
   if (name == "logits") return makeMatrix(element_, N, V, nullptr, true);
   if (name == "dx") return makeMatrix(element_, N, H, nullptr);
-  if (name == "dw" || name == "low") return makeMatrix(element_, V, H, nullptr);
+  if (name == "dw") return makeMatrix(element_, V, H, nullptr);
   if (name == "dw32") return makeMatrix(f32, V, H, nullptr);
   if (name == "label") return makeVector(i32, N, [V = V](int64_t i) { return i * 7919 % V; });
   if (name == "anchor") return makeVector(f32, N, [=](int64_t i) { return anchor + i % 8 / 16.0; });

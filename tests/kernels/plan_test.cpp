@@ -233,7 +233,7 @@ TEST(PlanForHopper, OtherProblemsTakePortableCode) {
   }
 }
 
-TEST(PlanForHopper, LittleMemoryAddsUpInHalves) {
+TEST(PlanForHopper, LittleMemoryAddsUpInPlace) {
   constexpr int64_t gib = int64_t(1) << 30;
   const Problem p = hopperProblem(16384, 4096, 128256);
   const auto planned = [&](double gibs) {
@@ -241,14 +241,14 @@ TEST(PlanForHopper, LittleMemoryAddsUpInHalves) {
     EXPECT_LE(layOut(asVariant(p, config.variant), config, nullptr).bytes, gibs * gib);
     return config;
   };
-  EXPECT_TRUE(planned(1.5).halves) << "an fp32 for each number of dW takes 2 GiB";
+  EXPECT_TRUE(planned(1.5).inPlace) << "an fp32 for each number of dW takes 2 GiB";
   EXPECT_EQ(planned(1.5).variant, Variant::chunked);
-  EXPECT_TRUE(planned(2.2).halves) << "else there would be fifty chunks";
-  EXPECT_FALSE(planned(3.5).halves);
-  EXPECT_EQ(planned(1.2).variant, Variant::recompute) << "chunks of a few hundred rows cost more";
+  EXPECT_TRUE(planned(2.2).inPlace) << "else there would be fifty chunks";
+  EXPECT_FALSE(planned(3.5).inPlace);
+  EXPECT_EQ(planned(1.1).variant, Variant::recompute) << "chunks of a few hundred rows cost more";
   Problem f32 = p;
   f32.dWeight = ElementType::f32;
-  EXPECT_FALSE(plan(f32, Variant::automatic, gib, h200())->halves) << "the caller's memory holds the sums";
+  EXPECT_FALSE(plan(f32, Variant::automatic, gib, h200())->inPlace) << "the caller's memory holds the sums";
 }
 
 TEST(PlanForHopper, RecomputesTheMainShapeInAQuarterOfAGiB) {
