@@ -44,8 +44,9 @@ struct TailCost {
 };
 
 /// The last strips of rows whose parts fill the multiprocessors better than whole tiles do.
-TailCost cheapestTail(const Product &product, const ProductShape &shape, const DeviceInfo &device) {
-  constexpr int64_t kMostParts = 8, kMostBytes = int64_t(128) << 20;
+TailCost cheapestTail(const Product &product, const ProductShape &shape, const DeviceInfo &device,
+                      int64_t mostBytes) {
+  constexpr int64_t kMostParts = 8;
   constexpr double kPerByte = 1.3; // what the parts write is read once, at 4 TB/s
   const Tiles tiles(product, shape, device.units);
   const double tile = static_cast<double>(product.block.rows * product.block.columns * shape.depth);
@@ -59,7 +60,7 @@ TailCost cheapestTail(const Product &product, const ProductShape &shape, const D
       const double cost = static_cast<double>(tiles.rounds(head)) +
                           static_cast<double>(tiles.rounds(strips, parts)) / static_cast<double>(parts) +
                           (kTwoLaunches + kPerByte * static_cast<double>(bytes)) / tile;
-      if (bytes <= kMostBytes && cost < best.rounds) best = {{head * product.block.rows, parts}, cost};
+      if (bytes <= mostBytes && cost < best.rounds) best = {{head * product.block.rows, parts}, cost};
     }
   }
   return best;
@@ -83,7 +84,8 @@ void chooseOrderAndStages(const Problem &problem, ProductKind kind, const Produc
 
 /// A deep product whose tiles pairs share: those that read the fewest bytes, unless others leave fewer
 /// multiprocessors idle at the end. 192×256 takes 1 to 2 % more than 256×192, for of E less is shared.
-Product chooseHiddenProduct(const Problem &problem, const ProductShape &shape, const DeviceInfo &device) {
+Product chooseHiddenProduct(const Problem &problem, const ProductShape &shape, const DeviceInfo &device,
+                            int64_t tailBytes) {
   constexpr double kWorthwhile = 0.98;
   Product best;
   double bestCost = 0;
@@ -94,7 +96,7 @@ Product chooseHiddenProduct(const Problem &problem, const ProductShape &shape, c
     product.clusterCtas = 2;
     if (accumulatorsOf(block, product.roles) > 128 && !allowsLargeTiles(problem, ProductKind::dHidden))
       continue;
-    const double cost = roundsOf(ProductKind::dHidden, product, shape, device) * tileTime(block);
+    const double cost = roundsOf(ProductKind::dHidden, product, shape, device, tailBytes) * tileTime(block);
     if (bestCost == 0 || cost < kWorthwhile * bestCost) best = product, bestCost = cost;
   }
   chooseOrderAndStages(problem, ProductKind::dHidden, shape, device, best);
@@ -122,8 +124,8 @@ Product chooseLossProduct(const Problem &problem, const ProductShape &shape, con
 /// another tile's products. Deep ones take the tiles that read the fewest bytes; where few of the largest
 /// kind would leave multiprocessors idle at the end, smaller ones. Those share what they copy in pairs.
 Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, const ProductShape &shape,
-                               const DeviceInfo &device) {
-  if (kind == ProductKind::dHidden) return chooseHiddenProduct(problem, shape, device);
+                               const DeviceInfo &device, int64_t tailBytes) {
+  if (kind == ProductKind::dHidden) return chooseHiddenProduct(problem, shape, device, tailBytes);
   if (!storesTiles(problem, kind)) return chooseLossProduct(problem, shape, device);
   const bool sparesRegisters = allowsLargeTiles(problem, kind);
   const bool takesTurns = kind != ProductKind::dWeight ||
@@ -163,14 +165,14 @@ Product chooseGpuProduct(const Problem &problem, ProductKind kind, const DeviceI
                          const Config &config) {
   const ProductShape shape = shapeOf(problem, kind, config);
   if (!device.warpgroups || !allowsRoles(problem, kind)) return choosePortableProduct(shape, device);
-  return chooseWarpgroupProduct(problem, kind, shape, device);
+  return chooseWarpgroupProduct(problem, kind, shape, device, config.tailBytes);
 }
 
 void chooseTail(const Problem &problem, const DeviceInfo &device, Config &config) {
   config.tail = {};
   if (!problem.dHidden || !hasRoles(config.dHidden)) return;
   const ProductShape shape = shapeOf(problem, ProductKind::dHidden, config);
-  config.tail = cheapestTail(config.dHidden, shape, device).tail;
+  config.tail = cheapestTail(config.dHidden, shape, device, config.tailBytes).tail;
 }
 
 bool allowsLargeTiles(const Problem &problem, ProductKind kind) {
@@ -189,7 +191,8 @@ void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &conf
     const Product &product = config[kind];
     if (!hasRoles(product) || accumulatorsOf(product.block, product.roles) <= 128) continue;
     if (allowsLargeTiles(problem, kind)) continue;
-    config[kind] = chooseWarpgroupProduct(problem, kind, shapeOf(problem, kind, config), device);
+    config[kind] =
+        chooseWarpgroupProduct(problem, kind, shapeOf(problem, kind, config), device, config.tailBytes);
     chooseTail(problem, device, config);
   }
 }
@@ -218,12 +221,45 @@ double tileTime(const Block &block) {
          copyCost * static_cast<double>(block.rows + block.columns);
 }
 
-double roundsOf(ProductKind kind, const Product &product, const ProductShape &shape,
-                const DeviceInfo &device) {
-  if (kind == ProductKind::dHidden && hasRoles(product)) return cheapestTail(product, shape, device).rounds;
+double roundsOf(ProductKind kind, const Product &product, const ProductShape &shape, const DeviceInfo &device,
+                int64_t tailBytes) {
+  if (kind == ProductKind::dHidden && hasRoles(product))
+    return cheapestTail(product, shape, device, tailBytes).rounds;
   const int64_t tiles =
       ceilDiv(shape.rows, product.block.rows) * ceilDiv(shape.columns, product.block.columns);
   return static_cast<double>(ceilDiv(tiles, device.units));
+}
+
+/// Of so many rows of a chunk.
+static double hiddenRounds(const Problem &problem, const Config &config, int64_t rows,
+                           const DeviceInfo &device) {
+  const Tiles tiles(config.dHidden, {rows, problem.hidden, problem.classes}, device.units);
+  if (!config.hasTail()) return static_cast<double>(tiles.rounds(tiles.strips));
+  const int64_t head = std::min(tiles.strips, config.tail.begin / config.dHidden.block.rows);
+  return static_cast<double>(tiles.rounds(head)) +
+         static_cast<double>(tiles.rounds(tiles.strips - head, config.tail.parts)) /
+             static_cast<double>(config.tail.parts);
+}
+
+double chunksCost(const Problem &problem, const Config &config, const DeviceInfo &device) {
+  // An H200 adds a number of a chunk's dW to what is there in the time of so many multiply-adds of a
+  // multiprocessor, in which it is hidden least.
+  constexpr double kAdding = 3.5;
+  const auto ofRows = [&](int64_t rows) {
+    const ProductShape logits{rows, problem.classes, problem.hidden};
+    const double forward = roundsOf(ProductKind::forward, config.forward, logits, device) *
+                           tileTime(config.forward.block) * static_cast<double>(problem.hidden);
+    const double hidden = problem.dHidden
+                              ? hiddenRounds(problem, config, rows, device) * tileTime(config.dHidden.block) *
+                                    static_cast<double>(problem.classes)
+                              : 0;
+    return rows > 0 ? forward + hidden : 0;
+  };
+  const bool adds = problem.dWeight && config.weightParts(problem) > 1;
+  const double numbers = static_cast<double>(problem.classes) * static_cast<double>(problem.hidden);
+  const double beside = 3 * kTwoLaunches + (adds ? kAdding * numbers : 0);
+  return static_cast<double>(problem.rows / config.chunkRows) * ofRows(config.chunkRows) +
+         ofRows(problem.rows % config.chunkRows) + static_cast<double>(config.chunks(problem)) * beside;
 }
 
 double secondPassCost(const Problem &problem, const Config &config, const DeviceInfo &device) {

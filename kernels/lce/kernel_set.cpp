@@ -7,8 +7,9 @@
 namespace tilewright::lce {
 namespace {
 
-// One program of the one-hot sum is a row; wider than this, the row is split.
-constexpr int64_t kOneHotColumns = 512;
+// One program of the one-hot sum is a row; wider than this, the row is split. Of the classes of a slice most
+// have no row, and of programs without work there should be few.
+constexpr int64_t kOneHotColumns = 512, kOneHotClassColumns = 2048;
 // E is read and written once, a few cache lines of some rows at a time; on a GPU by so few warps that each
 // thread has eight vectors on their way.
 constexpr Block kInPlaceBlock{32, 256};
@@ -46,7 +47,8 @@ public:
     if (p_.wantsClassGradients()) want(kernels.rankLabels, rankLabels(), rankLabelsOptions(target_));
     if (p_.dWeight) {
       weightProduct(kernels);
-      want(kernels.oneHotSum, oneHotSum({p_.element, kOneHotColumns, oneHotPlace()}));
+      const int64_t columns = p_.hasSecondPass() ? kOneHotClassColumns : kOneHotColumns;
+      want(kernels.oneHotSum, oneHotSum({p_.element, columns, oneHotPlace()}));
       if (p_.normalisesRows()) want(kernels.scaleRows, scaleRows(p_.element));
     }
     if (p_.dBias) biasProduct(kernels);
@@ -148,15 +150,16 @@ private:
   }
 
   void weightProduct(KernelSet &kernels) {
-    // What is still to be normalised is in fp32, and adds to nothing; what adds up in place is, too.
-    const ElementType output = p_.terms.margin || config_.inPlace ? ElementType::f32 : *p_.dWeight;
-    wantParts(kernels.dWeight, output, p_.accumulate && !p_.terms.margin, optionsFor(ProductKind::dWeight),
-              [&](const Accumulation &accumulation, ElementType type) {
+    // What is still to be normalised is in fp32, and adds to nothing.
+    const ElementType output = p_.terms.margin ? ElementType::f32 : *p_.dWeight;
+    const bool inPlace = config_.columnsInPlace(p_) > 0;
+    wantParts(kernels.dWeight, output, p_.accumulate && !p_.terms.margin, inPlace,
+              optionsFor(ProductKind::dWeight), [&](const Accumulation &accumulation, ElementType type) {
                 return dWeight({p_.exponentials(), type, accumulation, config_.dWeight.block,
                                 p_.isUniformRankOne(), hasUniformFactor(), p_.normalisesRows(),
                                 oneHotPlace()});
               });
-    if (!config_.inPlace) return;
+    if (!inPlace) return;
     want(kernels.roundSums, roundSums(*p_.dWeight));
     if (p_.accumulate) want(kernels.widenSums, widenSums(*p_.dWeight));
   }
@@ -165,23 +168,25 @@ private:
     want(kernels.sumExponentials, sumRows({p_.exponentials(), p_.scalesExponentials(), true}),
          sumRowsOptions());
     want(kernels.labelSums, labelSums());
-    wantParts(kernels.dBias, *p_.dBias, p_.accumulate, {},
+    wantParts(kernels.dBias, *p_.dBias, p_.accumulate, false, {},
               [&](const Accumulation &accumulation, ElementType type) {
                 return dBias({type, accumulation, p_.isUniformRankOne(), hasUniformFactor()});
               });
   }
 
+  /// `widened`: what the output holds is in the sums before the first part is.
   template <typename Make>
-  void wantParts(PartKernels &parts, ElementType output, bool accumulate, const CompileOptions &options,
-                 const Make &make) {
+  void wantParts(PartKernels &parts, ElementType output, bool accumulate, bool widened,
+                 const CompileOptions &options, const Make &make) {
     using Mode = Accumulation::Mode;
     const ElementType f32 = ElementType::f32;
     if (config_.weightParts(p_) == 1)
       return want(parts.first, make(Accumulation{Mode::store, accumulate}, output), options);
-    const bool inPlace = output == f32; // else in a buffer of its own
-    want(parts.first, make(Accumulation{inPlace && accumulate ? Mode::add : Mode::store}, f32), options);
+    const bool isSum = output == f32; // else it has a buffer
+    const bool addsFirst = accumulate && (isSum || widened);
+    want(parts.first, make(Accumulation{addsFirst ? Mode::add : Mode::store}, f32), options);
     want(parts.next, make(Accumulation{Mode::add}, f32), options);
-    if (!inPlace) want(parts.last, make(Accumulation{Mode::finish, accumulate}, output), options);
+    if (!isSum) want(parts.last, make(Accumulation{Mode::finish, accumulate && !addsFirst}, output), options);
   }
 
   CombineSpec combineSpec() const {

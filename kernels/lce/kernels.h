@@ -213,14 +213,12 @@ struct DWeightSpec {
 };
 Kernel dWeight(const DWeightSpec &spec);
 
-/// dW of 16-bit numbers while it adds up in fp32: its first K columns lie in their own rows, where each takes
-/// the place of two numbers, and the others in `partial`. K is at most H / 2, and rows begin and lie apart at
-/// multiples of 4 bytes. `roundSums` makes the numbers of it.
+/// The first K columns of dW, whose fp32 sums lie in its own rows' memory, two 16-bit numbers' place each,
+/// become what they should be. K is at most H / 2; the columns behind are still to be made.
 ///
-/// (partial V×(H-K), out dw V×H)
+/// (K, out dw V×H)
 Kernel roundSums(ElementType output);
-
-/// The reverse.
+/// The reverse: what dw holds becomes fp32, in its memory or, of the other columns, in `partial`.
 ///
 /// (out partial V×(H-K), out dw V×H)
 Kernel widenSums(ElementType output);

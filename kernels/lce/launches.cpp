@@ -52,11 +52,12 @@ Status Launches::run() {
 Status Launches::gradients(int64_t chunk) {
   selectClasses(0, p_.classes);
   TW_RETURN_IF_ERROR(complete());
-  if (p_.dHidden) TW_RETURN_IF_ERROR(hiddenGradient());
-  if (!p_.wantsClassGradients() || p_.hasSecondPass()) return Status();
-  TW_RETURN_IF_ERROR(sortLabels());
-  TW_RETURN_IF_ERROR(prepareWeightGradient());
-  return classGradients(chunk);
+  if (p_.wantsClassGradients() && !p_.hasSecondPass()) {
+    TW_RETURN_IF_ERROR(sortLabels());
+    TW_RETURN_IF_ERROR(prepareWeightGradient());
+    TW_RETURN_IF_ERROR(classGradients(chunk));
+  }
+  return p_.dHidden ? hiddenGradient() : Status(); // whose tail lies where the chunk's rows were
 }
 
 /// dW and db of all rows, one slice of the classes after the other.
@@ -91,9 +92,9 @@ Status Launches::classGradients(int64_t part) {
 // number; most are in the middle.
 Status Launches::prepareProduct(ProductKind product) {
   selectChunk(config_.chunks(p_) - 1);
-  if (product != ProductKind::forward) return Status();
-  TW_RETURN_IF_ERROR(compact()); // `redo` is 0 after a call: its rows are done
-  return gatherRows();
+  if (product == ProductKind::dHidden) return Status();
+  TW_RETURN_IF_ERROR(compact());
+  return gatherRows(); // `redo` is 0 after a call, and dX's tail may lie where rows were
 }
 
 Status Launches::launchProduct(ProductKind product) {
@@ -288,7 +289,11 @@ int64_t Launches::weightColumnsFrom(int64_t first) const {
 }
 
 Status Launches::weightGradient(int64_t part) {
+  const int64_t inPlace = config_.columnsInPlace(p_);
   for (int64_t first = 0, count = 0; first < p_.hidden; first += count) {
+    // Those in dW's memory are rounded before others are stored where some of them lie.
+    if (first > 0 && first == inPlace && part + 1 == config_.weightParts(p_))
+      TW_RETURN_IF_ERROR(launch(kernels_.roundSums, {inPlace, t_.dWeight}));
     count = weightColumnsFrom(first);
     TW_RETURN_IF_ERROR(oneHotSums(first, count));
     TW_RETURN_IF_ERROR(weightProduct(part, first, count));
@@ -310,18 +315,21 @@ Status Launches::weightProduct(int64_t part, int64_t first, int64_t count) {
   KernelArguments arguments = {c_.e, columns(c_.xs), c_.u.columns(0, count), s_.slot, w_.summary, first_};
   append(arguments, {c_.gain});
   if (p_.isUniformRankOne()) append(arguments, {columns(c_.rowSum), s_.classFactor});
-  const TensorRef partial = config_.inPlace ? sums(first, count) : columns(s_.partial);
+  const int64_t inPlace = config_.columnsInPlace(p_);
+  if (first < inPlace) { // and what is rounded at the end
+    arguments.push_back(sumsInPlace().columns(first, count));
+    return launch(part == 0 ? kernels_.dWeight.first : kernels_.dWeight.next, arguments);
+  }
+  const TensorRef partial = s_.partial.data ? s_.partial.columns(first - inPlace, count) : TensorRef();
   return launchPart(kernels_.dWeight, part, config_.weightParts(p_), arguments, partial, columns(s_.dWeight));
 }
 
-/// Where columns of a dW that adds up in place do so.
-TensorRef Launches::sums(int64_t first, int64_t count) const {
-  const int64_t inPlace = config_.columnsInPlace(p_);
-  if (first >= inPlace) return s_.partial.columns(first - inPlace, count);
-  TensorRef wide = s_.dWeight; // a row has half as many fp32
-  wide.element = ElementType::f32;
-  wide.rowStride /= 2;
-  return wide.columns(first, count);
+/// dW as fp32, of which a row holds half as many.
+TensorRef Launches::sumsInPlace() const {
+  TensorRef sums = s_.dWeight;
+  sums.element = ElementType::f32;
+  sums.rowStride /= 2;
+  return sums;
 }
 
 Status Launches::biasGradient(int64_t part) {
@@ -336,7 +344,6 @@ Status Launches::biasGradient(int64_t part) {
 }
 
 Status Launches::finish() {
-  if (kernels_.roundSums) TW_RETURN_IF_ERROR(launch(kernels_.roundSums, {w_.partial, t_.dWeight}));
   if (kernels_.normalise) {
     KernelArguments arguments = {t_.weight, w_.classNorm};
     append(arguments, {w_.partial, t_.dWeight});

@@ -47,7 +47,7 @@ private:
   Status weightGradient(int64_t part);
   Status oneHotSums(int64_t first, int64_t count);
   Status weightProduct(int64_t part, int64_t first, int64_t count);
-  TensorRef sums(int64_t first, int64_t count) const;
+  TensorRef sumsInPlace() const;
   Status biasGradient(int64_t part);
   Status finish();
 

@@ -163,7 +163,7 @@ int64_t Config::weightRows(const Problem &problem) const {
 }
 
 int64_t Config::columnsInPlace(const Problem &problem) const {
-  if (!inPlace) return 0;
+  if (!inPlace || weightParts(problem) == 1) return 0;
   constexpr int64_t kWide = 128,
                     kAligned = 8; // columns whose rows begin at multiples of 16 bytes in any type
   const int64_t room = problem.hidden / 2, unit = room < kWide ? kAligned : kWide;
@@ -210,10 +210,11 @@ PerRowSum<bool> Problem::rowSums() const {
 
 namespace {
 
-/// A single chunk needs no buffer to add gradients up in: it may take hardly more memory than the `bytes` of
-/// several whose size no limit decides.
-std::optional<Config> inOneChunk(const Problem &problem, const Config &several, int64_t bytes,
-                                 int64_t workspaceLimit, const DeviceInfo &device) {
+/// A single chunk needs no buffer to add gradients up in: it may take hardly more memory than several whose
+/// size no limit decides.
+std::optional<Config> inOneChunk(const Problem &problem, const Config &several, int64_t workspaceLimit,
+                                 const DeviceInfo &device) {
+  const int64_t bytes = layOut(problem, several, nullptr).bytes;
   const Config config = configFor(problem, several.variant, chunkBucket(problem.rows), device);
   const int64_t needed = layOut(problem, config, nullptr).bytes;
   const bool fits = workspaceLimit == 0 || needed <= workspaceLimit;
@@ -233,24 +234,57 @@ int64_t exponentialBytes(const Problem &problem, int64_t chunkRows) {
   return std::min(chunkRows, problem.rows) * paddedStride(problem.classes, type) * elementBytes(type);
 }
 
-/// The largest chunks that fit; where none do, `smallest` is what the smallest need.
+/// The same chunks with a tail of dX whose parts find room where the chunk's rows of X, and u, were.
+Config withSmallTail(const Problem &problem, Config config, const DeviceInfo &device) {
+  const int64_t rows = std::min(config.chunkRows, problem.rows);
+  config.tailBytes = problem.terms.margin ? 0 : rows * problem.hidden * elementBytes(problem.element);
+  if (problem.dWeight && !problem.hasSecondPass())
+    config.tailBytes += 4 * rows * config.weightColumns(problem);
+  chooseProducts(problem, {ProductKind::dHidden}, device, config);
+  chooseTail(problem, device, config);
+  return config;
+}
+
+/// With the tail that takes the least time, or else with one that finds room.
+std::optional<Config> fitting(const Problem &problem, const Config &config, int64_t workspaceLimit,
+                              const DeviceInfo &device, int64_t &smallest) {
+  const auto fits = [&](const Config &c) {
+    const int64_t bytes = layOut(problem, c, nullptr).bytes;
+    smallest = std::min(smallest, bytes);
+    return workspaceLimit == 0 || bytes <= workspaceLimit;
+  };
+  if (fits(config)) return config;
+  if (!config.hasTail()) return std::nullopt;
+  const Config lean = withSmallTail(problem, config, device);
+  return fits(lean) ? std::optional(lean) : std::nullopt;
+}
+
+/// The largest chunks that fit; where none do, `smallest` is what the smallest need. On a GPU whose memory is
+/// limited, those of about as many rows that take the least time: tiles leave multiprocessors idle at the end
+/// of some more than of others.
 std::optional<Config> inChunks(const Problem &problem, Variant variant, int64_t workspaceLimit,
                                const DeviceInfo &device, bool inPlace, int64_t &smallest) {
+  constexpr double kAbout = 0.75;
   const int64_t largest = largestChunk(problem, variant, chunkBytes(device));
+  std::optional<Config> first, best;
+  double least = std::numeric_limits<double>::infinity();
   for (int64_t chunk = largest; chunk >= kRowStep; chunk = nextSmaller(chunk)) {
     const int64_t rows = balanced(problem.rows, chunk);
     // Where E alone is too large, nothing else has to be chosen; but for the ends, which other rules ask for.
     const bool isEnd = chunk == largest || nextSmaller(chunk) < kRowStep;
     if (!isEnd && workspaceLimit > 0 && exponentialBytes(problem, rows) > workspaceLimit) continue;
+    if (first && static_cast<double>(rows) < kAbout * static_cast<double>(first->chunkRows)) break;
     const Config config = configFor(problem, variant, rows, device, inPlace);
-    const int64_t bytes = layOut(problem, config, nullptr).bytes;
     if (chunk == largest)
-      if (const auto single = inOneChunk(problem, config, bytes, workspaceLimit, device)) return *single;
-    if (workspaceLimit == 0 || bytes <= workspaceLimit) return config;
-    smallest = std::min(smallest, bytes);
+      if (const auto single = inOneChunk(problem, config, workspaceLimit, device)) return *single;
+    const auto found = fitting(problem, config, workspaceLimit, device, smallest);
+    if (found && (workspaceLimit == 0 || device.sharedBytes == 0)) return found;
+    if (const double cost = found ? chunksCost(problem, *found, device) : least; cost < least)
+      best = found, least = cost;
+    if (found && !first) first = found;
     if (variant == Variant::whole) break;
   }
-  return std::nullopt;
+  return best;
 }
 
 // Products of so many classes keep any device busy, and u has a row for each.

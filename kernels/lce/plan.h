@@ -113,10 +113,13 @@ bool allowsLargeTiles(const Problem &problem, ProductKind kind);
 /// Sums of a tile that each thread of warps with such roles holds; 192 at most.
 int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles);
 
+// What parts of a tail may take where memory has no limit.
+constexpr int64_t kMostTailBytes = int64_t(128) << 20;
+
 /// Tiles that the busiest of a device's workers computes of a product; of dX, in the time of whole ones, with
 /// the tail that suits it.
-double roundsOf(ProductKind kind, const Product &product, const ProductShape &shape,
-                const DeviceInfo &device);
+double roundsOf(ProductKind kind, const Product &product, const ProductShape &shape, const DeviceInfo &device,
+                int64_t tailBytes = kMostTailBytes);
 
 /// Time of a GPU's tile for each step of its depth, in multiply-adds: its own, and the copies of its rows and
 /// columns.
@@ -125,8 +128,8 @@ double tileTime(const Block &block);
 /// How many rows of tiles should be walked column by column, as programs with such roles do, so that the
 /// fewest bytes of 16-bit operands come from memory: one wave of tiles reads strips of both operands
 /// once, and a strip that stays in the second-level cache is not read again. A divisor of the
-/// multiprocessors, so that a wave is of whole columns. What tiles that are `stored` write takes a part of
-/// that cache.
+/// multiprocessors, so that a wave is of whole columns. What tiles that
+/// are `stored` write takes a part of that cache.
 int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t depth, bool stored,
                      const DeviceInfo &device);
 
@@ -151,6 +154,7 @@ struct Config {
   bool inPlace = false;
   Product forward, dHidden, dWeight, again;
   Tail tail;
+  int64_t tailBytes = kMostTailBytes; ///< that its parts may take
 
   Product &operator[](ProductKind kind) {
     return kind == ProductKind::forward   ? forward
@@ -185,6 +189,10 @@ StatusOr<Config> plan(const Problem &problem, Variant variant, int64_t workspace
 /// A product on a GPU, for chunks or slices of `config`.
 Product chooseGpuProduct(const Problem &problem, ProductKind kind, const DeviceInfo &device,
                          const Config &config);
+
+/// Time that a GPU's multiprocessor takes for the chunks' logits and dX, and for what each chunk has beside
+/// the products, in multiply-adds.
+double chunksCost(const Problem &problem, const Config &config, const DeviceInfo &device);
 
 /// The tail that suits the product of dX; none where warps are alike.
 void chooseTail(const Problem &problem, const DeviceInfo &device, Config &config);

@@ -84,11 +84,16 @@ private:
 
   void forChunk(Carver &carver) {
     const int64_t h = p_.hidden, v = p_.classes;
+    Carver products = carver; // of dX's tail, which are made once all of this but E is used up, in its place
     w_.xc = carver.matrix(p_.element, chunk_, h, h);
+    if (p_.terms.margin) products = carver; // dX takes a part of these rows
     w_.target = carver.vector(f32, chunk_);
     w_.redo = carver.vector(i32, chunk_);
     w_.pending = carver.vector(i32, 2);
     forSums(carver);
+    if (p_.dHidden && config_.hasTail())
+      w_.products = products.matrix(f32, config_.tail.parts * config_.tailRows(), h, h);
+    carver.skipTo(std::max(carver.bytes(), products.bytes()));
     if (p_.keepsExponentials())
       w_.e = carver.matrix(p_.exponentials(), chunk_, v, paddedStride(v, p_.exponentials()));
     if (p_.outputs.best) w_.best = carver.matrix(i32, chunk_, tiles_, wholeStride(tiles_));
@@ -97,19 +102,17 @@ private:
     if (p_.terms.margin) vectors(carver, {&w_.self}, chunk_, f32);
   }
 
-  /// The products of dX's tail, and then u, are made once E's sums are used up, in their place.
+  /// u is made once E's sums are used up, in their place.
   void forSums(Carver &carver) {
     const int64_t stride = wholeStride(tiles_);
-    Carver sums = carver, products = carver, u = carver;
+    Carver sums = carver, u = carver;
     w_.sums = sums.matrix(f32, chunk_, tiles_, stride);
     w_.tops = sums.matrix(f32, chunk_, tiles_, stride);
     const PerRowSum<bool> rowSums = p_.rowSums();
     for (int s = 0; s < kRowSums; ++s)
       if (rowSums[s]) w_.rowSums[s] = sums.matrix(f32, chunk_, tiles_, stride);
-    if (p_.dHidden && config_.hasTail())
-      w_.products = products.matrix(f32, config_.tail.parts * config_.tailRows(), p_.hidden, p_.hidden);
     if (p_.dWeight && !p_.hasSecondPass()) forOneHot(u, chunk_);
-    carver.skipTo(std::max({sums.bytes(), products.bytes(), u.bytes()}));
+    carver.skipTo(std::max(sums.bytes(), u.bytes()));
   }
 
   void forOneHot(Carver &carver, int64_t rows) {

@@ -240,16 +240,23 @@ TEST_P(OnDevice, TrainedHead) {
 
 // So little memory that an fp32 for each number of dW leaves chunks of a few rows, or none.
 TEST_P(OnDevice, AddsUpInPlace) {
-  for (IgnorePattern pattern : {IgnorePattern::none, IgnorePattern::firstHalf}) {
-    const LossCase data = makeCase(DataKind::peaked, 500, 48, 704, ElementType::bf16, pattern);
-    LossCall call;
-    call.variant = Variant::chunked;
-    call.workspaceLimit = 150 << 10;
-    const LossResult result = runLinearCrossEntropy(runtimeFor(device), data, call);
-    EXPECT_THAT(result.report.configuration, testing::HasSubstr("in place"));
-    EXPECT_LE(result.report.workspaceBytes, call.workspaceLimit);
-    check(device, data, call);
-  }
+  for (const ElementType element : {ElementType::bf16, ElementType::f16})
+    for (const IgnorePattern pattern : {IgnorePattern::none, IgnorePattern::firstHalf})
+      for (const bool accumulate : {false, true}) {
+        const DataKind kind = element == ElementType::f16 ? DataKind::random : DataKind::peaked;
+        LossCase data = makeCase(kind, 500, 48, 704, element, pattern);
+        for (int64_t k = 0; accumulate && k < data.classes * data.hidden; ++k)
+          data.dWeightBefore.push_back(0x1p-8 * static_cast<double>(k % 7 - 3));
+        LossCall call;
+        call.variant = Variant::chunked;
+        call.workspaceLimit = 150 << 10;
+        call.accumulate = accumulate;
+        if (element == ElementType::f16) call.gradOutput = {4096}; // else they lie below its range
+        const LossResult result = runLinearCrossEntropy(runtimeFor(device), data, call);
+        EXPECT_THAT(result.report.configuration, testing::HasSubstr("in place"));
+        EXPECT_LE(result.report.workspaceBytes, call.workspaceLimit);
+        check(device, data, call);
+      }
 }
 
 // dX's last rows in parts of the classes, some of them empty, beside whole ones, and nothing but parts.
