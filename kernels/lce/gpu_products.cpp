@@ -66,6 +66,16 @@ TailCost cheapestTail(const Product &product, const ProductShape &shape, const D
   return best;
 }
 
+/// What so many rows of a chunk take, with its tail.
+double hiddenRounds(const Problem &problem, const Config &config, int64_t rows, const DeviceInfo &device) {
+  const Tiles tiles(config.dHidden, {rows, problem.hidden, problem.classes}, device.units);
+  if (!config.hasTail()) return static_cast<double>(tiles.rounds(tiles.strips));
+  const int64_t head = std::min(tiles.strips, config.tail.begin / config.dHidden.block.rows);
+  return static_cast<double>(tiles.rounds(head)) +
+         static_cast<double>(tiles.rounds(tiles.strips - head, config.tail.parts)) /
+             static_cast<double>(config.tail.parts);
+}
+
 // ---- Warps with roles --------------------------------------------------------------------------------
 
 int rasterOf(const Block &block, const ProductShape &shape, const DeviceInfo &device, bool stored = true) {
@@ -228,17 +238,6 @@ double roundsOf(ProductKind kind, const Product &product, const ProductShape &sh
   const int64_t tiles =
       ceilDiv(shape.rows, product.block.rows) * ceilDiv(shape.columns, product.block.columns);
   return static_cast<double>(ceilDiv(tiles, device.units));
-}
-
-/// Of so many rows of a chunk.
-static double hiddenRounds(const Problem &problem, const Config &config, int64_t rows,
-                           const DeviceInfo &device) {
-  const Tiles tiles(config.dHidden, {rows, problem.hidden, problem.classes}, device.units);
-  if (!config.hasTail()) return static_cast<double>(tiles.rounds(tiles.strips));
-  const int64_t head = std::min(tiles.strips, config.tail.begin / config.dHidden.block.rows);
-  return static_cast<double>(tiles.rounds(head)) +
-         static_cast<double>(tiles.rounds(tiles.strips - head, config.tail.parts)) /
-             static_cast<double>(config.tail.parts);
 }
 
 double chunksCost(const Problem &problem, const Config &config, const DeviceInfo &device) {

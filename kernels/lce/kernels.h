@@ -45,8 +45,8 @@ Kernel copyRows(ElementType element, ElementType output);
 /// (redo C, out pending 2)
 Kernel pendingRows();
 
-/// One block of E, its row sums and its logits' row maxima (and where those are); only where some of its rows
-/// are pending. E is stored times the class rates if `sums` have Σ stored.
+/// One block of E, its row sums and its logits' row maxima (and where those are, else without the target's);
+/// only where some of its rows are pending. E is stored times the class rates if `sums` have Σ stored.
 ///
 /// (xc C×H, w V×H, label C, anchor C, pending 2, [row_norm C,] logit terms, [class_weight V,]
 ///  out sums C×T, out tops C×T[, out best C×T][, out each of `sums` C×T][, out e C×V]), T blocks of columns
@@ -71,7 +71,8 @@ struct LogitsSpec {
 };
 Kernel logits(const LogitsSpec &spec);
 
-/// Where S is out of range, the anchor becomes the row's largest logit, and redo stays 1; it is 0 elsewhere.
+/// Where S is out of range, the anchor becomes the largest of the row's logits in `tops`, and redo stays 1;
+/// it is 0 elsewhere.
 ///
 /// (sums C×T, tops C×T, out anchor C, out redo C)
 Kernel checkAnchor();
