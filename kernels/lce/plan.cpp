@@ -170,6 +170,15 @@ int64_t Config::columnsInPlace(const Problem &problem) const {
   return room / unit * unit;
 }
 
+int64_t Config::columnsInBuffer(const Problem &problem) const {
+  if (!problem.dWeight) return 0;
+  // Normalised gradients are made of whole rows, in fp32.
+  const bool isWide = *problem.dWeight == ElementType::f32;
+  const bool holds =
+      problem.terms.margin ? isWide && !problem.accumulate : isWide || weightParts(problem) == 1;
+  return holds ? 0 : problem.hidden - columnsInPlace(problem);
+}
+
 int64_t Config::weightColumns(const Problem &problem) const {
   constexpr int64_t mib = int64_t(1) << 20, kUnit = 256; // whole tiles of any shape, or nearly
   const bool ofSlices = problem.hasSecondPass();         // of which u has one row for each class
@@ -228,10 +237,15 @@ Status tooSmall(int64_t limit, int64_t smallest, const Problem &problem, Variant
                    (variant == Variant::whole ? " or use the variant chunked" : ""));
 }
 
-int64_t exponentialBytes(const Problem &problem, int64_t chunkRows) {
-  if (!problem.keepsExponentials()) return 0;
+/// E, and where dW adds up.
+int64_t leastBytes(const Problem &problem, int64_t chunkRows, bool inPlace) {
+  Config config;
+  config.chunkRows = chunkRows;
+  config.inPlace = inPlace;
+  const int64_t sums = 4 * problem.classes * config.columnsInBuffer(problem);
+  if (!problem.keepsExponentials()) return sums;
   const ElementType type = problem.exponentials();
-  return std::min(chunkRows, problem.rows) * paddedStride(problem.classes, type) * elementBytes(type);
+  return sums + std::min(chunkRows, problem.rows) * paddedStride(problem.classes, type) * elementBytes(type);
 }
 
 /// The same chunks with a tail of dX whose parts find room where the chunk's rows of X, and u, were.
@@ -270,9 +284,10 @@ std::optional<Config> inChunks(const Problem &problem, Variant variant, int64_t 
   double least = std::numeric_limits<double>::infinity();
   for (int64_t chunk = largest; chunk >= kRowStep; chunk = nextSmaller(chunk)) {
     const int64_t rows = balanced(problem.rows, chunk);
-    // Where E alone is too large, nothing else has to be chosen; but for the ends, which other rules ask for.
+    // Where these alone are too large, nothing else has to be chosen; but for the ends, which other rules ask
+    // for.
     const bool isEnd = chunk == largest || nextSmaller(chunk) < kRowStep;
-    if (!isEnd && workspaceLimit > 0 && exponentialBytes(problem, rows) > workspaceLimit) continue;
+    if (!isEnd && workspaceLimit > 0 && leastBytes(problem, rows, inPlace) > workspaceLimit) continue;
     if (first && static_cast<double>(rows) < kAbout * static_cast<double>(first->chunkRows)) break;
     const Config config = configFor(problem, variant, rows, device, inPlace);
     if (chunk == largest)

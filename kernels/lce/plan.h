@@ -171,8 +171,9 @@ struct Config {
   int64_t weightParts(const Problem &problem) const { return problem.hasSecondPass() ? 1 : chunks(problem); }
   /// Rows whose E dW and db are made of at once.
   int64_t weightRows(const Problem &problem) const;
-  /// Columns of dW that add up in its own memory.
+  /// Columns of dW that add up, two numbers' place each, in its own memory, and in a buffer.
   int64_t columnsInPlace(const Problem &problem) const;
+  int64_t columnsInBuffer(const Problem &problem) const;
   /// Columns of dW that are made at a time, lest u, which holds all rows' part of them, becomes large.
   int64_t weightColumns(const Problem &problem) const;
   std::string str() const;

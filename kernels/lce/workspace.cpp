@@ -60,9 +60,8 @@ private:
     if (p_.completion() != Completion::none) vectors(carver, {&w_.factor}, kept_, f32);
     if (p_.terms.gradEntropy) vectors(carver, {&w_.moment}, kept_, f32);
     if (p_.terms.labelSmoothing) vectors(carver, {&w_.uniform}, kept_, f32);
-    const int64_t partialColumns = h - config_.columnsInPlace(p_);
-    if (p_.dWeight && !holdsWeightGradient())
-      w_.partial = carver.matrix(f32, v, partialColumns, partialColumns);
+    if (const int64_t columns = config_.columnsInBuffer(p_))
+      w_.partial = carver.matrix(f32, v, columns, columns);
     if (p_.dBias && *p_.dBias != f32 && config_.weightParts(p_) > 1)
       vectors(carver, {&w_.partialBias}, v, f32);
     if (!p_.isUniformRankOne()) return;
@@ -73,13 +72,6 @@ private:
       parts = ceilDiv(parts, kSummedRows);
       sums = carver.matrix(f32, parts, h, h);
     }
-  }
-
-  /// The result's memory is enough for what dW is while it is made. Normalised gradients are made of whole
-  /// rows, in fp32.
-  bool holdsWeightGradient() const {
-    if (p_.terms.margin) return *p_.dWeight == f32 && !p_.accumulate;
-    return *p_.dWeight == f32 || config_.weightParts(p_) == 1;
   }
 
   void forChunk(Carver &carver) {
