@@ -32,8 +32,6 @@ Type storedType(Type element) {
   return element.isInteger(1) ? IntegerType::get(element.getContext(), 8) : element;
 }
 
-/// The view that a load or store touches.
-static Value viewOf(Operation *access) { return access->getOperand(access->getNumResults() ? 0 : 1); }
 static bool writesMemory(Operation *op) {
   return isa<tile::StoreOp, tile::StoreRowsOp, tile::ReduceAddOp>(op);
 }
@@ -110,12 +108,10 @@ TileBuffer FunctionLowering::allocate(RankedTensorType type) {
   return result;
 }
 
-/// Whether a store may write, strip by strip, over what the cluster accesses in a later strip: elements of
-/// another type lie at other places.
+/// Whether a store may write, strip by strip, over what the cluster accesses in a later strip.
 bool FunctionLowering::overwritesOtherElements(Operation *op) const {
   return writesMemory(op) && llvm::any_of(cluster, [&](Operation *other) {
-           return (readsMemory(other) || writesMemory(other)) &&
-                  tile::differInElements(viewOf(op), viewOf(other));
+           return (readsMemory(other) || writesMemory(other)) && tile::touchOtherPlaces(op, other);
          });
 }
 

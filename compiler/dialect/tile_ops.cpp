@@ -1,3 +1,4 @@
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Builders.h"
 
 #include "compiler/dialect/tile_ops.h"
@@ -117,9 +118,42 @@ Value rootOf(Value view) {
   return view;
 }
 
-bool differInElements(Value a, Value b) {
-  return rootOf(a) == rootOf(b) &&
-         cast<ViewType>(a.getType()).getElement() != cast<ViewType>(b.getType()).getElement();
+/// What stands before the places of a load or store: the view, and of a store the value.
+static unsigned operandsBeforePlaces(Operation *access) { return access->getNumResults() ? 1 : 2; }
+
+Value viewOf(Operation *access) { return access->getOperand(operandsBeforePlaces(access) - 1); }
+
+static OperandRange placesOf(Operation *access) {
+  return access->getOperands().drop_front(operandsBeforePlaces(access));
+}
+
+static RankedTensorType tileOf(Operation *access) {
+  return tileType(access->getNumResults() ? access->getResult(0) : access->getOperand(0));
+}
+
+/// Whether constants say that two blocks at offsets into views of one type do not overlap.
+static bool lieApart(Operation *a, Operation *b) {
+  const auto extentOf = [](Operation *op, size_t axis) {
+    RankedTensorType tile = tileOf(op);
+    return placesOf(op).size() == 1 ? tile.getNumElements() : tile.getDimSize(axis);
+  };
+  for (auto [axis, places] : llvm::enumerate(llvm::zip(placesOf(a), placesOf(b)))) {
+    const auto x = getConstantIntValue(std::get<0>(places));
+    const auto y = getConstantIntValue(std::get<1>(places));
+    if (x && y && (*x + extentOf(a, axis) <= *y || *y + extentOf(b, axis) <= *x)) return true;
+  }
+  return false;
+}
+
+bool touchOtherPlaces(Operation *a, Operation *b) {
+  if (rootOf(viewOf(a)) != rootOf(viewOf(b))) return false;
+  const auto elementOf = [](Operation *op) { return cast<ViewType>(viewOf(op).getType()).getElement(); };
+  if (elementOf(a) != elementOf(b)) return true;
+  const auto isBlock = [](Operation *op) { return isa<LoadOp, StoreOp, ReduceAddOp>(op); };
+  if (isBlock(a) && isBlock(b) && tileOf(a).hasStaticShape() && tileOf(b).hasStaticShape() && lieApart(a, b))
+    return false;
+  const bool picksElements = isa<LoadElementsOp>(a) || isa<LoadElementsOp>(b);
+  return picksElements || isBlock(a) != isBlock(b) || !llvm::equal(placesOf(a), placesOf(b));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -19,8 +19,6 @@ using layout::AxisMap;
 bool isTile(Value value) { return isa<RankedTensorType>(value.getType()); }
 bool isLoad(Operation *op) { return isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadElementsOp>(op); }
 bool isStore(Operation *op) { return isa<tile::StoreOp, tile::StoreRowsOp, tile::ReduceAddOp>(op); }
-Value viewOf(Operation *access) { return access->getOperand(isLoad(access) ? 0 : 1); }
-
 bool isElementwise(Operation *op) {
   if (isa<tile::SplatOp, tile::IotaOp, tile::BroadcastOp>(op)) return true;
   StringRef dialect = op->getDialect()->getNamespace();

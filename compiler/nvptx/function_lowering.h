@@ -26,8 +26,7 @@ bool isTile(Value value);
 bool isElementwise(mlir::Operation *op);
 bool isLoad(mlir::Operation *op);
 bool isStore(mlir::Operation *op);
-/// The view that a load or store touches.
-Value viewOf(mlir::Operation *access);
+using tile::viewOf;
 
 /// Positions on the left that are compared with a number from which what they begin at can be taken without
 /// overflow: with any for equality, with a size for order as signed numbers.

@@ -76,7 +76,7 @@ SmallVector<Operation *> FunctionLowering::nextGroup() {
   llvm::SmallPtrSet<void *, 4> passed;   // memory that sinks which stay behind write
   auto overwrites = [&](Operation *op) { // at other places than the element that is made beside it
     return isStore(op) && llvm::any_of(group, [&](Operation *other) {
-             return isStore(other) && tile::differInElements(viewOf(op), viewOf(other));
+             return isStore(other) && tile::touchOtherPlaces(op, other);
            });
   };
   for (Operation *op : pending) {

@@ -128,8 +128,8 @@ double tileTime(const Block &block);
 /// How many rows of tiles should be walked column by column, as programs with such roles do, so that the
 /// fewest bytes of 16-bit operands come from memory: one wave of tiles reads strips of both operands
 /// once, and a strip that stays in the second-level cache is not read again. A divisor of the
-/// multiprocessors, so that a wave is of whole columns. What tiles that
-/// are `stored` write takes a part of that cache.
+/// multiprocessors, so that a wave is of whole columns. What tiles that are `stored` write takes a part of
+/// that cache.
 int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t depth, bool stored,
                      const DeviceInfo &device);
 
@@ -244,7 +244,7 @@ struct Workspace {
   TensorRef gain;                 ///< 1
   TensorRef order, run;           ///< K
   TensorRef slot;                 ///< V
-  TensorRef partial;              ///< V×H: dW so far, or its low half, where the result cannot hold it
+  TensorRef partial;              ///< V×H: dW so far, or its last columns, where the result cannot hold it
   TensorRef partialBias;          ///< V: the same of db
   TensorRef labelSums, biasParts; ///< V, P×V or the classes of a slice
 
