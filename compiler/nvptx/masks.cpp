@@ -20,12 +20,18 @@ static void collectComparisons(Value condition, SmallVector<arith::CmpIOp> &comp
   }
 }
 
-/// Where columns lie that a comparison is false of, if it can be told of a whole tile: one number among them,
-/// or those from a number on.
+/// The same in all columns.
+static bool isOfRows(Value tile) {
+  if (auto broadcast = tile.getDefiningOp<tile::BroadcastOp>()) tile = broadcast.getValue();
+  return tile::tileType(tile).getDimSize(1) == 1;
+}
+
+/// Whether the columns that a comparison is false of can be told of a row at once: one of them, or those from
+/// a number on.
 static bool excludesRange(arith::CmpIOp compare) {
   tile::IotaOp positions = positionsOf(compare);
   using Predicate = arith::CmpIPredicate;
-  return positions && positions.getAxis() == 1 &&
+  return positions && positions.getAxis() == 1 && isOfRows(compare.getRhs()) &&
          (compare.getPredicate() == Predicate::ne || compare.getPredicate() == Predicate::slt);
 }
 
