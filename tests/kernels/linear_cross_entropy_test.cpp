@@ -280,6 +280,29 @@ TEST_P(OnDevice, FewRowsOfManyClasses) {
   check(device, data, {});
 }
 
+// A class of a bias of -∞ has no probability, as one of -1000 has none that fp32 knows; a row whose target it
+// is has an infinite loss, and gradients like any other.
+TEST_P(OnDevice, ATargetMayBeImpossible) {
+  for (const ElementType element : {ElementType::f32, ElementType::bf16})
+    for (const int64_t classes : {256, 300}) { // whole blocks, and a part of one
+      LossCase data = makeCase(DataKind::random, 12, 64, classes, element);
+      LossCall call;
+      call.reduction = Reduction::none;
+      data.bias.assign(classes, 0);
+      data.bias[data.label[3]] = -1000;
+      const LossResult finite = runLinearCrossEntropy(runtimeFor(device), data, call);
+      data.bias[data.label[3]] = -std::numeric_limits<float>::infinity();
+      const LossResult result = runLinearCrossEntropy(runtimeFor(device), data, call);
+      EXPECT_EQ(result.dHidden, finite.dHidden);
+      EXPECT_EQ(result.dWeight, finite.dWeight);
+      for (int64_t i = 0; i < data.rows; ++i) {
+        const bool isImpossible = data.label[i] == data.label[3];
+        EXPECT_EQ(result.loss[i], isImpossible ? std::numeric_limits<double>::infinity() : finite.loss[i])
+            << i;
+      }
+    }
+}
+
 // Bad rows of X spoil their own results only.
 TEST_P(OnDevice, NotANumberStaysInItsRow) {
   const float infinity = std::numeric_limits<float>::infinity();
