@@ -21,6 +21,14 @@ constexpr int64_t kDeep = 12 << 10;
 // Two launches more take an H200 as long as so many multiply-adds of a multiprocessor, some 40 µs.
 constexpr double kTwoLaunches = 1e8;
 
+/// Time of a tile for each step of its depth, in multiply-adds: its own, and the copies of its rows and
+/// columns.
+double tileTime(const Block &block) {
+  constexpr double copyCost = 20; // multiply-adds in the time of one number, when copies hide behind products
+  return static_cast<double>(block.rows * block.columns) +
+         copyCost * static_cast<double>(block.rows + block.columns);
+}
+
 // ---- dX's last rows ----------------------------------------------------------------------------------
 
 /// A product's tiles, as clusters of multiprocessors take them: each so many side by side.
@@ -32,9 +40,13 @@ struct Tiles {
         across(ceilDiv(shape.columns, product.block.columns * std::max(1, product.clusterCtas))),
         workers(std::max(1, units / std::max(1, product.clusterCtas))) {}
 
-  int64_t rounds(int64_t strips, int64_t parts = 1) const {
-    return ceilDiv(strips * across * parts, workers);
+  /// Of the first `head` strips, and of parts of the others.
+  double rounds(int64_t head, int64_t parts) const {
+    return static_cast<double>(ceilDiv(head * across, workers)) +
+           static_cast<double>(ceilDiv((strips - head) * across * parts, workers)) /
+               static_cast<double>(parts);
   }
+  double rounds() const { return rounds(strips, 1); }
 };
 
 /// What a product takes of all multiprocessors, in tiles one after the other.
@@ -50,16 +62,15 @@ TailCost cheapestTail(const Product &product, const ProductShape &shape, const D
   constexpr double kPerByte = 1.3; // what the parts write is read once, at 4 TB/s
   const Tiles tiles(product, shape, device.units);
   const double tile = static_cast<double>(product.block.rows * product.block.columns * shape.depth);
-  TailCost best{{}, static_cast<double>(tiles.rounds(tiles.strips))};
+  TailCost best{{}, tiles.rounds()};
   const int64_t full = tiles.strips * tiles.across / tiles.workers; // rounds
   for (const int64_t whole : {full, full - 1}) {
     const int64_t head = whole * tiles.workers / tiles.across, strips = tiles.strips - head;
     if (whole < 0 || strips == 0) continue;
     for (int64_t parts = 2; parts <= kMostParts; ++parts) {
       const int64_t bytes = 4 * parts * strips * product.block.rows * shape.columns;
-      const double cost = static_cast<double>(tiles.rounds(head)) +
-                          static_cast<double>(tiles.rounds(strips, parts)) / static_cast<double>(parts) +
-                          (kTwoLaunches + kPerByte * static_cast<double>(bytes)) / tile;
+      const double cost =
+          tiles.rounds(head, parts) + (kTwoLaunches + kPerByte * static_cast<double>(bytes)) / tile;
       if (bytes <= mostBytes && cost < best.rounds) best = {{head * product.block.rows, parts}, cost};
     }
   }
@@ -69,11 +80,9 @@ TailCost cheapestTail(const Product &product, const ProductShape &shape, const D
 /// What so many rows of a chunk take, with its tail.
 double hiddenRounds(const Problem &problem, const Config &config, int64_t rows, const DeviceInfo &device) {
   const Tiles tiles(config.dHidden, {rows, problem.hidden, problem.classes}, device.units);
-  if (!config.hasTail()) return static_cast<double>(tiles.rounds(tiles.strips));
-  const int64_t head = std::min(tiles.strips, config.tail.begin / config.dHidden.block.rows);
-  return static_cast<double>(tiles.rounds(head)) +
-         static_cast<double>(tiles.rounds(tiles.strips - head, config.tail.parts)) /
-             static_cast<double>(config.tail.parts);
+  if (!config.hasTail()) return tiles.rounds();
+  return tiles.rounds(std::min(tiles.strips, config.tail.begin / config.dHidden.block.rows),
+                      config.tail.parts);
 }
 
 // ---- Warps with roles --------------------------------------------------------------------------------
@@ -106,7 +115,7 @@ Product chooseHiddenProduct(const Problem &problem, const ProductShape &shape, c
     product.clusterCtas = 2;
     if (accumulatorsOf(block, product.roles) > 128 && !allowsLargeTiles(problem, ProductKind::dHidden))
       continue;
-    const double cost = roundsOf(ProductKind::dHidden, product, shape, device, tailBytes) * tileTime(block);
+    const double cost = productTime(ProductKind::dHidden, product, shape, device, tailBytes);
     if (bestCost == 0 || cost < kWorthwhile * bestCost) best = product, bestCost = cost;
   }
   chooseOrderAndStages(problem, ProductKind::dHidden, shape, device, best);
@@ -119,7 +128,7 @@ Product chooseLossProduct(const Problem &problem, const ProductShape &shape, con
   constexpr int64_t kDeepLogits = 2048;
   constexpr Block kSmall{128, 192}, kLarge{256, 192};
   const auto cost = [&](const Block &block) {
-    return roundsOf(ProductKind::forward, {block}, shape, device) * tileTime(block);
+    return productTime(ProductKind::forward, {block}, shape, device);
   };
   const bool isLarge = shape.depth >= kDeepLogits && cost(kLarge) <= cost(kSmall);
   Product product;
@@ -140,9 +149,7 @@ Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, const P
   const bool sparesRegisters = allowsLargeTiles(problem, kind);
   const bool takesTurns = kind != ProductKind::dWeight ||
                           (sparesRegisters && (shape.depth < kDeep || shape.depth < problem.rows));
-  const auto cost = [&](const Block &block) {
-    return roundsOf(kind, {block}, shape, device) * tileTime(block);
-  };
+  const auto cost = [&](const Block &block) { return productTime(kind, {block}, shape, device); };
   Product product;
   product.roles = takesTurns ? Roles::pingPong : Roles::cooperative;
   product.block = {128, 192};
@@ -225,12 +232,6 @@ int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t 
   return best;
 }
 
-double tileTime(const Block &block) {
-  constexpr double copyCost = 20; // multiply-adds in the time of one number, when copies hide behind products
-  return static_cast<double>(block.rows * block.columns) +
-         copyCost * static_cast<double>(block.rows + block.columns);
-}
-
 double roundsOf(ProductKind kind, const Product &product, const ProductShape &shape, const DeviceInfo &device,
                 int64_t tailBytes) {
   if (kind == ProductKind::dHidden && hasRoles(product))
@@ -240,14 +241,19 @@ double roundsOf(ProductKind kind, const Product &product, const ProductShape &sh
   return static_cast<double>(ceilDiv(tiles, device.units));
 }
 
+double productTime(ProductKind kind, const Product &product, const ProductShape &shape,
+                   const DeviceInfo &device, int64_t tailBytes) {
+  return roundsOf(kind, product, shape, device, tailBytes) * tileTime(product.block) *
+         static_cast<double>(shape.depth);
+}
+
 double chunksCost(const Problem &problem, const Config &config, const DeviceInfo &device) {
   // An H200 adds a number of a chunk's dW to what is there in the time of so many multiply-adds of a
   // multiprocessor, in which it is hidden least.
   constexpr double kAdding = 3.5;
   const auto ofRows = [&](int64_t rows) {
     const ProductShape logits{rows, problem.classes, problem.hidden};
-    const double forward = roundsOf(ProductKind::forward, config.forward, logits, device) *
-                           tileTime(config.forward.block) * static_cast<double>(problem.hidden);
+    const double forward = productTime(ProductKind::forward, config.forward, logits, device);
     const double hidden = problem.dHidden
                               ? hiddenRounds(problem, config, rows, device) * tileTime(config.dHidden.block) *
                                     static_cast<double>(problem.classes)
@@ -263,9 +269,7 @@ double chunksCost(const Problem &problem, const Config &config, const DeviceInfo
 
 double secondPassCost(const Problem &problem, const Config &config, const DeviceInfo &device) {
   const auto timeOf = [&](ProductKind kind) {
-    const ProductShape shape = shapeOf(problem, kind, config);
-    return roundsOf(kind, config[kind], shape, device) * tileTime(config[kind].block) *
-           static_cast<double>(shape.depth);
+    return productTime(kind, config[kind], shapeOf(problem, kind, config), device);
   };
   const int64_t parts = problem.dWeight ? ceilDiv(problem.hidden, config.weightColumns(problem)) : 0;
   // Beside either product there is one that makes small things: labels as a slice has them, and u.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace tilewright::lce {
 
@@ -282,6 +283,7 @@ std::optional<Config> inChunks(const Problem &problem, Variant variant, int64_t 
   const int64_t largest = largestChunk(problem, variant, chunkBytes(device));
   std::optional<Config> first, best;
   double least = std::numeric_limits<double>::infinity();
+  int64_t before = 0;
   for (int64_t chunk = largest; chunk >= kRowStep; chunk = nextSmaller(chunk)) {
     const int64_t rows = balanced(problem.rows, chunk);
     // Where these alone are too large, nothing else has to be chosen; but for the ends, which other rules ask
@@ -289,6 +291,7 @@ std::optional<Config> inChunks(const Problem &problem, Variant variant, int64_t 
     const bool isEnd = chunk == largest || nextSmaller(chunk) < kRowStep;
     if (!isEnd && workspaceLimit > 0 && leastBytes(problem, rows, inPlace) > workspaceLimit) continue;
     if (first && static_cast<double>(rows) < kAbout * static_cast<double>(first->chunkRows)) break;
+    if (std::exchange(before, rows) == rows) continue;
     const Config config = configFor(problem, variant, rows, device, inPlace);
     if (chunk == largest)
       if (const auto single = inOneChunk(problem, config, workspaceLimit, device)) return *single;

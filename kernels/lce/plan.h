@@ -121,9 +121,10 @@ constexpr int64_t kMostTailBytes = int64_t(128) << 20;
 double roundsOf(ProductKind kind, const Product &product, const ProductShape &shape, const DeviceInfo &device,
                 int64_t tailBytes = kMostTailBytes);
 
-/// Time of a GPU's tile for each step of its depth, in multiply-adds: its own, and the copies of its rows and
-/// columns.
-double tileTime(const Block &block);
+/// Time that a GPU's busiest multiprocessor takes for them, copies of rows and columns included, in
+/// multiply-adds.
+double productTime(ProductKind kind, const Product &product, const ProductShape &shape,
+                   const DeviceInfo &device, int64_t tailBytes = kMostTailBytes);
 
 /// How many rows of tiles should be walked column by column, as programs with such roles do, so that the
 /// fewest bytes of 16-bit operands come from memory: one wave of tiles reads strips of both operands

@@ -196,8 +196,7 @@ void addGpuRules(CostModel &model, const Rules &rules, const Problem &problem, c
   model.setEstimate([=](const Configuration &c) {
     double sum = 0;
     for (const Work &work : rules.worksOf(c))
-      sum += static_cast<double>(work.spec.depth) *
-             roundsOf(work.spec.kind, work.product, work.spec, device) * tileTime(work.product.block);
+      sum += productTime(work.spec.kind, work.product, work.spec, device);
     return sum;
   });
 }
