@@ -127,14 +127,14 @@ static OperandRange placesOf(Operation *access) {
   return access->getOperands().drop_front(operandsBeforePlaces(access));
 }
 
-static RankedTensorType tileOf(Operation *access) {
-  return tileType(access->getNumResults() ? access->getResult(0) : access->getOperand(0));
+Value tileOf(Operation *access) {
+  return access->getNumResults() ? access->getResult(0) : access->getOperand(0);
 }
 
 /// Whether constants say that two blocks at offsets into views of one type do not overlap.
 static bool lieApart(Operation *a, Operation *b) {
   const auto extentOf = [](Operation *op, size_t axis) {
-    RankedTensorType tile = tileOf(op);
+    RankedTensorType tile = tileType(tileOf(op));
     return placesOf(op).size() == 1 ? tile.getNumElements() : tile.getDimSize(axis);
   };
   for (auto [axis, places] : llvm::enumerate(llvm::zip(placesOf(a), placesOf(b)))) {
@@ -150,8 +150,8 @@ bool touchOtherPlaces(Operation *a, Operation *b) {
   const auto elementOf = [](Operation *op) { return cast<ViewType>(viewOf(op).getType()).getElement(); };
   if (elementOf(a) != elementOf(b)) return true;
   const auto isBlock = [](Operation *op) { return isa<LoadOp, StoreOp, ReduceAddOp>(op); };
-  if (isBlock(a) && isBlock(b) && tileOf(a).hasStaticShape() && tileOf(b).hasStaticShape() && lieApart(a, b))
-    return false;
+  const auto isLong = [](Operation *op) { return tile::isLong(tileOf(op).getType()); };
+  if (isBlock(a) && isBlock(b) && !isLong(a) && !isLong(b) && lieApart(a, b)) return false;
   const bool picksElements = isa<LoadElementsOp>(a) || isa<LoadElementsOp>(b);
   return picksElements || isBlock(a) != isBlock(b) || !llvm::equal(placesOf(a), placesOf(b));
 }

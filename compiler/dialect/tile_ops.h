@@ -53,8 +53,9 @@ inline bool isLong(mlir::Type tile) { return mlir::ShapedType::isDynamic(columns
 mlir::Value rootOf(mlir::Value view);
 /// The view that `view` is made from, at whatever remove, that has the same size along `axis`.
 mlir::Value withSameSize(mlir::Value view, uint64_t axis);
-/// The view that a load or store touches.
+/// The view that a load or store touches, and the tile that it loads or stores.
 mlir::Value viewOf(mlir::Operation *access);
+mlir::Value tileOf(mlir::Operation *access);
 /// Whether two loads or stores touch one memory, but equal elements of their tiles not surely one place:
 /// blocks lie elsewhere, or are of elements of another type.
 bool touchOtherPlaces(mlir::Operation *a, mlir::Operation *b);

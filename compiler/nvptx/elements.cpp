@@ -40,19 +40,21 @@ Value FunctionLowering::evaluate(Value tile, int64_t row, int64_t column) {
   return registersOf(tile)[number] = made;
 }
 
+Value withoutBroadcasts(Value tile) {
+  while (auto broadcast = tile.getDefiningOp<tile::BroadcastOp>())
+    tile = broadcast.getValue();
+  return tile;
+}
+
 tile::IotaOp positionsOf(arith::CmpIOp op) {
-  auto source = [](Value tile) {
-    auto broadcast = tile.getDefiningOp<tile::BroadcastOp>();
-    return broadcast ? broadcast.getValue() : tile;
-  };
   using Predicate = arith::CmpIPredicate;
   const Predicate predicate = op.getPredicate();
   const bool isEquality = predicate == Predicate::eq || predicate == Predicate::ne;
   const bool isSigned = predicate == Predicate::slt || predicate == Predicate::sle ||
                         predicate == Predicate::sgt || predicate == Predicate::sge;
-  auto splat = source(op.getRhs()).getDefiningOp<tile::SplatOp>();
+  auto splat = withoutBroadcasts(op.getRhs()).getDefiningOp<tile::SplatOp>();
   const bool isSize = splat && splat.getScalar().getDefiningOp<tile::DimOp>();
-  return isEquality || (isSigned && isSize) ? source(op.getLhs()).getDefiningOp<tile::IotaOp>()
+  return isEquality || (isSigned && isSize) ? withoutBroadcasts(op.getLhs()).getDefiningOp<tile::IotaOp>()
                                             : tile::IotaOp();
 }
 

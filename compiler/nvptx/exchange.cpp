@@ -64,12 +64,6 @@ void RegisterSums::add(int64_t row, int64_t column, Value element) {
 
 namespace {
 
-Value withoutBroadcasts(Value value) {
-  while (auto broadcast = value.getDefiningOp<tile::BroadcastOp>())
-    value = broadcast.getValue();
-  return value;
-}
-
 bool isLargest(Value value) {
   value = withoutBroadcasts(value);
   DenseElementsAttr elements;

@@ -26,7 +26,10 @@ bool isTile(Value value);
 bool isElementwise(mlir::Operation *op);
 bool isLoad(mlir::Operation *op);
 bool isStore(mlir::Operation *op);
+using tile::tileOf;
 using tile::viewOf;
+/// What a tile repeats, or the tile itself.
+Value withoutBroadcasts(Value tile);
 
 /// Positions on the left that are compared with a number from which what they begin at can be taken without
 /// overflow: with any for equality, with a size for order as signed numbers.
@@ -181,7 +184,7 @@ private:
                        llvm::function_ref<void()> body);
   void evaluateNarrowLoads(llvm::ArrayRef<mlir::Operation *> group, int64_t mostColumns);
   Value excludesSome(mlir::arith::CmpIOp compare);
-  void maskProduct(mlir::arith::SelectOp mask);
+  void maskProduct(mlir::arith::SelectOp mask, llvm::ArrayRef<mlir::arith::CmpIOp> comparisons);
   void maskProducts(llvm::ArrayRef<mlir::Operation *> group);
 
   // ---- order of accesses to memory that the kernel writes ----

@@ -9,7 +9,7 @@ using namespace mlir;
 
 /// The comparisons of which a condition is the conjunction.
 static void collectComparisons(Value condition, SmallVector<arith::CmpIOp> &comparisons, bool &areAll) {
-  if (auto broadcast = condition.getDefiningOp<tile::BroadcastOp>()) condition = broadcast.getValue();
+  condition = withoutBroadcasts(condition);
   if (auto both = condition.getDefiningOp<arith::AndIOp>()) {
     collectComparisons(both.getLhs(), comparisons, areAll);
     collectComparisons(both.getRhs(), comparisons, areAll);
@@ -20,18 +20,13 @@ static void collectComparisons(Value condition, SmallVector<arith::CmpIOp> &comp
   }
 }
 
-/// The same in all columns.
-static bool isOfRows(Value tile) {
-  if (auto broadcast = tile.getDefiningOp<tile::BroadcastOp>()) tile = broadcast.getValue();
-  return tile::tileType(tile).getDimSize(1) == 1;
-}
-
 /// Whether the columns that a comparison is false of can be told of a row at once: one of them, or those from
 /// a number on.
 static bool excludesRange(arith::CmpIOp compare) {
   tile::IotaOp positions = positionsOf(compare);
+  const bool isOfRows = tile::tileType(withoutBroadcasts(compare.getRhs())).getDimSize(1) == 1;
   using Predicate = arith::CmpIPredicate;
-  return positions && positions.getAxis() == 1 && isOfRows(compare.getRhs()) &&
+  return positions && positions.getAxis() == 1 && isOfRows &&
          (compare.getPredicate() == Predicate::ne || compare.getPredicate() == Predicate::slt);
 }
 
@@ -60,9 +55,9 @@ Value FunctionLowering::excludesSome(arith::CmpIOp compare) {
 }
 
 /// Most tiles have no column that the mask excludes: their warps go past it.
-void FunctionLowering::maskProduct(arith::SelectOp mask) {
+void FunctionLowering::maskProduct(arith::SelectOp mask, ArrayRef<arith::CmpIOp> comparisons) {
   Value some = e.truth(false);
-  for (arith::CmpIOp compare : positionsThatMask(mask))
+  for (arith::CmpIOp compare : comparisons)
     some = e.either(some, excludesSome(compare));
   SmallVector<Value> product = evaluateAll(mask.getTrueValue());
   Value any = e.intrinsic(e.b.getI1Type(), "llvm.nvvm.vote.any.sync", {e.i32(-1).value, some});
@@ -79,8 +74,9 @@ void FunctionLowering::maskProduct(arith::SelectOp mask) {
 /// is worked on.
 void FunctionLowering::maskProducts(ArrayRef<Operation *> group) {
   for (Operation *op : neededBy(group))
-    if (auto mask = dyn_cast<arith::SelectOp>(op))
-      if (!positionsThatMask(mask).empty() && !registersOf(mask.getResult())[0]) maskProduct(mask);
+    if (auto mask = dyn_cast<arith::SelectOp>(op); mask && !registersOf(mask.getResult())[0])
+      if (const auto comparisons = positionsThatMask(mask); !comparisons.empty())
+        maskProduct(mask, comparisons);
 }
 
 } // namespace tilewright::nvptx

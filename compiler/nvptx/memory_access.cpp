@@ -40,7 +40,7 @@ Value packPair(Emitter &e, Value low, Value high) {
 MemoryAccess::MemoryAccess(FunctionLowering &lowering, Operation *op)
     : lowering(lowering), e(lowering.emitter()), op(op), view(lowering.view(viewOf(op))),
       element(view.element) {
-  Value tile = isLoad(op) ? op->getResult(0) : op->getOperand(0);
+  Value tile = tileOf(op);
   isInterior = op->hasAttr("interior");
   layout = lowering.layouts().of(tile);
   auto block = [&](ValueRange offsets) {

@@ -313,7 +313,6 @@ void FunctionLowering::orderAccess(Operation *access) {
 
 /// Whether each thread touches in `b` the elements that it, and no other thread, touches in `a`.
 bool FunctionLowering::touchSameElements(Operation *a, Operation *b) const {
-  auto tileOf = [](Operation *op) { return isLoad(op) ? op->getResult(0) : op->getOperand(0); };
   TileLayout layout = layouts_.of(tileOf(a));
   if (!(layout == layouts_.of(tileOf(b))) || layout.threadMask() != layouts_.threads() - 1) return false;
   auto places = [](Operation *op) {
@@ -335,7 +334,7 @@ bool FunctionLowering::iterationsConflict(scf::ForOp loop) const {
   // Blocks of successive iterations lie side by side.
   auto isDisjoint = [&](Operation *op) {
     if (isa<tile::LoadElementsOp>(op)) return false;
-    Value tile = isLoad(op) ? op->getResult(0) : op->getOperand(0);
+    Value tile = tileOf(op);
     for (Value offset : op->getOperands()) {
       if (!offset.getType().isIndex()) continue;
       if (auto sum = offset.getDefiningOp<arith::AddIOp>()) {
