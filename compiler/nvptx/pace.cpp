@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char *kSlots = "pace_slots"; ///< of two words: segments, CTAs that have left
 constexpr int64_t kSlotBits = 6, kSlotBytes = 8;
-constexpr int64_t kSegment = 4;      ///< stages; with 8 a quarter more is read from memory
+constexpr int64_t kSegment = 2; ///< stages; within 8 of each other, CTAs of dX read half more from memory
 constexpr int64_t kMostPolls = 1000; ///< about as many microseconds
 constexpr int64_t kFree = 1 << 22;   ///< segments, more than a program has
 
@@ -31,13 +31,12 @@ void Pace::declare(ModuleOp module) {
 
 Pace::Pace(FunctionLowering &lowering)
     : e(lowering.emitter()), slot(e.i64(0)), ctas(e.num(e.b.create<NVVM::GridDimXOp>(e.b.getI32Type()))),
-      due(e, 0) {
+      due(e, 0) { // of the first segment; from the second on, all have begun the one before
   Num output = lowering.view(*llvm::find_if(lowering.function().getArguments(), isWritten)).pointer;
   Value slots = e.b.create<LLVM::AddressOfOp>(LLVM::LLVMPointerType::get(e.b.getContext(), 1), kSlots);
   // Allocations differ in bits from 8 on; those of one buffer's rows in higher ones.
   Num number = ((output >> 8) ^ (output >> 14) ^ (output >> 20)) & ((1 << kSlotBits) - 1);
   slot = e.num(e.b.create<LLVM::PtrToIntOp>(e.b.getI64Type(), slots)) + number * kSlotBytes;
-  due.set(e.i32(0) - ctas);
 }
 
 void Pace::keep(Num step) {

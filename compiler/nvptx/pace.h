@@ -7,7 +7,7 @@ namespace tilewright::nvptx {
 
 /// Keeps the CTAs of a persistent grid in step, so that what one reads is still in the second-level cache
 /// when the others come to it. Each counts its segments of the contracted axis in global memory, and whoever
-/// is a segment ahead of the average waits. Without it CTAs drift apart over a launch, for nothing else holds
+/// is ahead of the average waits. Without it CTAs drift apart over a launch, for nothing else holds
 /// those back that are a little faster.
 ///
 /// It is no barrier: who has waited for too long goes on alone, so that CTAs which are not there (fewer

@@ -22,13 +22,17 @@ StagedOperand rightOf(FunctionLowering &lowering, tile::ContractOp op, const Pro
           frame.rightMap,     frame.plan.sharesOf(1), frame.cta};
 }
 
-ProductSpan spanOf(FunctionLowering &lowering, tile::ContractOp op) {
+/// `program` (i32): its number among those of the CTA.
+ProductSpan spanOf(FunctionLowering &lowering, tile::ContractOp op, Num program) {
   static_assert(kStageDepth == tile::kPartUnit);
+  Emitter &e = lowering.emitter();
   Num left = lowering.view(op.getA()).sizes[op.getAAxis()];
   Num right = lowering.view(op.getB()).sizes[op.getBAxis()];
-  Num depth = maximum(minimum(left, right), lowering.emitter().i64(0));
+  Num depth = maximum(minimum(left, right), e.i64(0));
   const PartSteps part = partSteps(lowering, op, depth);
-  return {depth, part.begin, lowering.emitter().narrow(part.end - part.begin)};
+  const Value forwards = (program & 1) == 0;
+  return {depth, e.choose(forwards, part.begin, part.end - 1) * kStageDepth,
+          e.choose(forwards, e.i64(kStageDepth), e.i64(-kStageDepth)), e.narrow(part.end - part.begin)};
 }
 
 /// for step in [0, steps): a loop that carries values and the steps' place in the ring.
@@ -88,20 +92,20 @@ bool isProducible(func::FuncOp kernel, tile::ContractOp product) {
 }
 
 Producer::Producer(FunctionLowering &lowering, const ProductFrame &frame)
-    : lowering(lowering), e(lowering.emitter()), frame(frame), steps(e, 0) {
+    : lowering(lowering), e(lowering.emitter()), frame(frame), steps(e, 0), programs(e, 0) {
   if (frame.plan.keepsPace()) pace.emplace(lowering);
 }
 
 LogicalResult Producer::lowerFrom(tile::ContractOp op) {
   const StageRing &ring = frame.ring;
   StagedOperand left = leftOf(lowering, op, frame), right = rightOf(lowering, op, frame);
-  const ProductSpan span = spanOf(lowering, op);
-  Num begin = steps.get();
+  Num begin = steps.get(), program = programs.get();
+  const ProductSpan span = spanOf(lowering, op, program);
   auto single = e.b.create<scf::IfOp>(e.thread() == 0, /*withElseRegion=*/false);
   e.inside(single.thenBlock(), [&] {
     loopOverSteps(e, ring, begin, span.count, {}, [&](Num step, StageRing::Place place, ValueRange) {
       if (pace) pace->keep(step);
-      Num k = (span.first + e.wide(step)) * kStageDepth, data = ring.data(place), full = ring.full(place);
+      Num k = span.begin(step), data = ring.data(place), full = ring.full(place);
       ring.waitUntilEmpty(place);
       arriveExpecting(e, full, left.bytes() + right.bytes());
       left.copy(e, data, k, full);
@@ -110,6 +114,7 @@ LogicalResult Producer::lowerFrom(tile::ContractOp op) {
     });
   });
   steps.set(begin + span.count);
+  programs.set(program + 1);
   return success();
 }
 
@@ -138,8 +143,8 @@ void Consumer::passTurn() {
 }
 
 LogicalResult Consumer::lowerFrom(tile::ContractOp op) {
-  const ProductSpan span = spanOf(lowering, op);
   Num begin = steps.get(), program = programs.get();
+  const ProductSpan span = spanOf(lowering, op, program);
   steps.set(begin + span.count);
   programs.set(program + 1);
   if (frame.plan.roles == WarpRoles::cooperative) {
@@ -217,7 +222,7 @@ Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, const ProductSpa
         unflatten(values);
         Num data = ring.data(place);
         ring.waitUntilFull(place);
-        if (narrowed) clearTail(left, right, data, span.depth - (span.first + e.wide(step)) * kStageDepth);
+        if (narrowed) clearTail(left, right, data, span.depth - span.begin(step));
         fenceProducts(e);
         addStage(e, left, right, element, data + leftBegin, data + left.bytes() + rightBegin, rowsBetween,
                  sums);

@@ -29,11 +29,15 @@ struct ProductFrame {
   Num cta;                 ///< i32: this CTA's number in its cluster
 };
 
-/// What of the contracted axis a product runs over, in steps of kStageDepth.
+/// What of the contracted axis a program's product runs over, in steps of kStageDepth. Every other program of
+/// a CTA runs backwards: it begins with what the one before it ended with, which of the operand that both
+/// read is what the second-level cache still has.
 struct ProductSpan {
-  Num depth; ///< i64: length of the whole axis; whichever operand has more, the rest would meet zeros
-  Num first; ///< i64
-  Num count; ///< i32
+  Num depth;  ///< i64: length of the whole axis; whichever operand has more, the rest would meet zeros
+  Num first;  ///< i64: where the first step begins
+  Num stride; ///< i64: from there to the next one
+  Num count;  ///< i32
+  Num begin(Num step) const { return first + step.e->wide(step) * stride; } ///< i64; of an i32
 };
 
 /// Removes all of a kernel but its product and what that depends on.
@@ -53,7 +57,7 @@ private:
   FunctionLowering &lowering;
   Emitter &e;
   const ProductFrame &frame;
-  Variable steps; ///< so far
+  Variable steps, programs; ///< so far
   std::optional<Pace> pace;
 };
 

@@ -6,8 +6,9 @@ namespace tilewright::lce {
 // Beyond this, E and the gradients' factors come near the end of fp32's (and bf16's) range. An infinite S is
 // beyond; a NaN is not, for no anchor would mend it.
 constexpr double kLargestSum = 0x1p60;
-// Many small programs wait for their rows' sums side by side.
-constexpr int64_t kRows = 4;
+// A warp a row: it has nobody to wait for but memory, and many of them wait side by side.
+constexpr int64_t kRows = 1;
+constexpr int kWarps = 1;
 
 Kernel checkAnchor() {
   return defineKernel("lce_check_anchor", "", [](KernelBuilder &k) {
@@ -23,6 +24,12 @@ Kernel checkAnchor() {
     k.store(anchor, rows, select(wrong, top, anchor[rows]));
     k.store(redo, rows, select(wrong, integer(k, 1), 0));
   });
+}
+
+CompileOptions checkAnchorOptions() {
+  CompileOptions options;
+  options.schedule.warps = kWarps;
+  return options;
 }
 
 } // namespace tilewright::lce

@@ -1,6 +1,7 @@
 // How the products of a problem are computed on a GPU that nothing was measured on.
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/lce/plan.h"
 
@@ -87,15 +88,11 @@ double hiddenRounds(const Problem &problem, const Config &config, int64_t rows, 
 
 // ---- Warps with roles --------------------------------------------------------------------------------
 
-int rasterOf(const Block &block, const ProductShape &shape, const DeviceInfo &device, bool stored = true) {
-  return static_cast<int>(chooseRaster(block, shape.rows, shape.columns, shape.depth, stored, device));
-}
-
 /// The order of tiles, and as many stages as fit.
 void chooseOrderAndStages(const Problem &problem, ProductKind kind, const ProductShape &shape,
                           const DeviceInfo &device, Product &product) {
   const bool stores = storesTiles(problem, kind);
-  product.rasterRows = rasterOf(product.block, shape, device, stores);
+  product.rasterRows = static_cast<int>(chooseRaster(product, shape, stores, device));
   product.stages = stores ? 4 : 5;
   while (product.stages > 3 && sharedBytesOf(problem, kind, product) > device.sharedBytes)
     --product.stages;
@@ -172,7 +169,7 @@ Product choosePortableProduct(const ProductShape &shape, const DeviceInfo &devic
   };
   Product product;
   product.block = {fit(shape.rows, 32, 128), fit(shape.columns, kColumnStep, 128)};
-  product.rasterRows = rasterOf(product.block, shape, device);
+  product.rasterRows = static_cast<int>(chooseRaster(product, shape, true, device));
   return product;
 }
 
@@ -214,21 +211,33 @@ void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &conf
   }
 }
 
-int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t depth, bool stored,
+int64_t chooseRaster(const Product &product, const ProductShape &shape, bool stored,
                      const DeviceInfo &device) {
+  const auto [rows, columns, depth] = shape;
+  const Block &block = product.block;
   const int64_t cached = device.cacheBytes / (stored ? 3 : 2); // both halves of Hopper's cache keep copies
   constexpr int64_t kMostRows = 64;
+  constexpr double kReadAgain = 1.0 / 8; // of a strip that stays in the cache, an eighth and more on an H200
   const int64_t strips = ceilDiv(rows, block.rows), across = ceilDiv(columns, block.columns);
   const int64_t rowStrip = 2 * block.rows * depth, columnStrips = 2 * block.columns * depth * across;
+  // A raster's tiles come one after the other, and those of one row lie in so many waves, on average.
+  const auto wavesOf = [&](int64_t raster) {
+    const int64_t tiles = raster * across;
+    return 1.0 + static_cast<double>(tiles - std::gcd(tiles, device.units)) / device.units;
+  };
   const auto bytes = [&](int64_t raster) {
-    const int64_t atOnce = std::max<int64_t>(1, device.units / raster); // columns of tiles
-    const int64_t leftReads = raster * rowStrip <= cached ? 1 : ceilDiv(across, atOnce);
+    const double waves = wavesOf(raster);
+    const double leftReads = raster * rowStrip <= cached ? 1 + kReadAgain * (waves - 1) : waves;
     const int64_t rightReads = columnStrips <= cached ? 1 : ceilDiv(strips, raster);
     return strips * rowStrip * leftReads + columnStrips * rightReads;
   };
+  // CTAs of a cluster share the larger of a tile's operands.
+  const int64_t abreast = block.rows >= block.columns ? std::max(1, product.clusterCtas) : 1,
+                below = std::max(1, product.clusterCtas) / abreast;
   int64_t best = 1;
   for (int64_t raster = 2; raster <= std::min(strips, kMostRows); ++raster)
-    if (device.units % raster == 0 && bytes(raster) <= bytes(best)) best = raster;
+    if (raster % below == 0 && device.units % (raster * abreast) == 0 && bytes(raster) <= bytes(best))
+      best = raster;
   return best;
 }
 

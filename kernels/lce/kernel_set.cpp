@@ -56,8 +56,8 @@ public:
     want(kernels.gatherRows,
          gatherRows({p_.element, p_.terms, p_.wantsGradients() && !p_.terms.logitsAreProducts()}));
     want(kernels.pendingRows, pendingRows());
-    want(kernels.checkAnchor, checkAnchor());
-    want(kernels.combine, combine(combineSpec()), combineOptions());
+    want(kernels.checkAnchor, checkAnchor(), checkAnchorOptions());
+    want(kernels.combine, combine(combineSpec()), combineOptions(p_.wantsGradients()));
     if (p_.reduction != Reduction::none) want(kernels.reduceLoss, reduceLoss(isMean()));
     options(kernels);
   }

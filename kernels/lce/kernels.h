@@ -76,6 +76,7 @@ Kernel logits(const LogitsSpec &spec);
 ///
 /// (sums C×T, tops C×T, out anchor C, out redo C)
 Kernel checkAnchor();
+CompileOptions checkAnchorOptions(); ///< that suit it
 
 /// Where a row's gradient is more than E times a factor of the row, E becomes the gradient of x·w itself: as
 /// it is, from its own logarithm, or in a second product.
@@ -107,7 +108,7 @@ struct CombineSpec {
   RowOutputs outputs = {};
 };
 Kernel combine(const CombineSpec &spec);
-CompileOptions combineOptions(); ///< that suit it
+CompileOptions combineOptions(bool gradients); ///< that suit it
 
 /// E becomes the gradient of x·w, the targets' aside: rate (E (factor + moment log E)).
 ///

@@ -128,10 +128,10 @@ double productTime(ProductKind kind, const Product &product, const ProductShape 
 
 /// How many rows of tiles should be walked column by column, as programs with such roles do, so that the
 /// fewest bytes of 16-bit operands come from memory: one wave of tiles reads strips of both operands
-/// once, and a strip that stays in the second-level cache is not read again. A divisor of the
-/// multiprocessors, so that a wave is of whole columns. What tiles that are `stored` write takes a part of
-/// that cache.
-int64_t chooseRaster(const Block &block, int64_t rows, int64_t columns, int64_t depth, bool stored,
+/// once, and a strip that stays in the second-level cache is not read again. Such that a wave of the
+/// multiprocessors, which may work in clusters, is of whole columns. What tiles that are `stored` write takes
+/// a part of that cache.
+int64_t chooseRaster(const Product &product, const ProductShape &shape, bool stored,
                      const DeviceInfo &device);
 
 /// Shared memory that a program with such roles takes, in bytes: the ring of operand stages, and what is on

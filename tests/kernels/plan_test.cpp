@@ -125,7 +125,7 @@ TEST(PlanForHopper, ProductsTakeWarpsWithRoles) {
   const Problem p = hopperProblem(16384, 4096, 128256);
   const Config config = *plan(p, Variant::automatic, 0, h200());
   EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 4 stages, raster 12, cluster 1");
-  EXPECT_EQ(config.dHidden.str(), "256x192/0 cooperative, 3 stages, raster 12, cluster 2");
+  EXPECT_EQ(config.dHidden.str(), "256x192/0 cooperative, 3 stages, raster 6, cluster 2");
   EXPECT_EQ(config.dWeight.str(), "192x256/0 cooperative, 3 stages, raster 12, cluster 2");
   for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
     EXPECT_LE(sharedBytesOf(p, kind, config[kind]), h200().sharedBytes);
@@ -134,12 +134,21 @@ TEST(PlanForHopper, ProductsTakeWarpsWithRoles) {
 // X is read once where its rows of tiles stay in the second-level cache; W is then read once for each 12 of
 // them. dX's strips are long, so a wave of 132 tiles is about square.
 TEST(PlanForHopper, RastersReadTheFewestBytes) {
-  EXPECT_EQ(chooseRaster({128, 192}, 16384, 128256, 4096, true, h200()), 12);
-  EXPECT_EQ(chooseRaster({128, 192}, 16384, 128256, 4096, false, h200()), 22);
-  EXPECT_EQ(chooseRaster({128, 192}, 16384, 131072, 2048, true, h200()), 33);
-  EXPECT_EQ(chooseRaster({256, 192}, 16384, 4096, 128256, true, h200()), 12);
-  EXPECT_EQ(chooseRaster({128, 192}, 128256, 4096, 16384, true, h200()), 12);
-  EXPECT_EQ(chooseRaster({128, 192}, 100, 100, 64, true, h200()), 1);
+  const auto raster = [](const Block &block, const ProductShape &shape, int cluster, bool stored = true) {
+    Product product;
+    product.block = block, product.clusterCtas = cluster;
+    return chooseRaster(product, shape, stored, h200());
+  };
+  EXPECT_EQ(raster({128, 192}, {16384, 128256, 4096}, 1), 12);
+  EXPECT_EQ(raster({128, 192}, {16384, 128256, 4096}, 1, false), 22);
+  EXPECT_EQ(raster({128, 192}, {16384, 131072, 2048}, 1), 33);
+  EXPECT_EQ(raster({256, 192}, {16384, 4096, 128256}, 1), 12);
+  EXPECT_EQ(raster({128, 192}, {128256, 4096, 16384}, 1), 12);
+  EXPECT_EQ(raster({128, 192}, {100, 100, 64}, 1), 1);
+  // Pairs: 6 rows of all 11 pairs of columns, 11 rows of 6 pairs, or 6 pairs of rows.
+  EXPECT_EQ(raster({256, 192}, {16384, 4096, 128256}, 2), 6);
+  EXPECT_EQ(raster({256, 192}, {16384, 128256, 4096}, 2, false), 11);
+  EXPECT_EQ(raster({192, 256}, {128256, 4096, 16384}, 2), 12);
 }
 
 std::string hiddenProduct(int64_t rows, int64_t hidden, int64_t classes) {
@@ -193,7 +202,7 @@ TEST(PlanForHopper, ALossAloneHasAFurtherStage) {
     EXPECT_LE(sharedBytesOf(p, ProductKind::forward, config.forward), h200().sharedBytes);
     return config.forward.str();
   };
-  EXPECT_EQ(forwardOf(4096), "256x192/0 cooperative, 4 stages, raster 12, cluster 2");
+  EXPECT_EQ(forwardOf(4096), "256x192/0 cooperative, 4 stages, raster 11, cluster 2");
   EXPECT_EQ(forwardOf(1024), "128x192/0 pingPong, 5 stages, raster 44, cluster 2");
 }
 
