@@ -22,7 +22,15 @@ Kernel lceForward(ElementType element) {
   if (isHalf(element)) return lce::forward({element, {}, kBlock});
   return lce::forward({element, element, kBlock, {}, kStored, false, element == ElementType::bf16});
 }
-Kernel lceForwardLoss(ElementType element) { return lce::forward({element, {}, kBlock}); }
+Kernel lceForwardLossBy(ElementType element, lce::Anchors anchors) {
+  lce::ForwardSpec spec{element, {}, kBlock};
+  spec.anchors = anchors;
+  return lce::forward(spec);
+}
+Kernel lceForwardLoss(ElementType element) { return lceForwardLossBy(element, lce::Anchors::ofRowsAlone); }
+Kernel lceForwardBlocks(ElementType element) { return lceForwardLossBy(element, lce::Anchors::ofBlocks); }
+Kernel lceTotalSums(ElementType) { return lce::totalSums(); }
+Kernel lceJoinSums(ElementType) { return lce::joinSums(); }
 Kernel lcePendingRows(ElementType) { return lce::pendingRows(); }
 Kernel lceCheckAnchor(ElementType) { return lce::checkAnchor(); }
 Kernel lceCombine(ElementType element) {
@@ -81,11 +89,17 @@ const std::vector<CatalogEntry> &kernelCatalog() {
        lceGatherRows},
       {"lce_forward", "linear cross entropy: logits, their exponentials and row sums", lceForward},
       {"lce_forward_loss", "the same when no gradient is wanted", lceForwardLoss},
+      {"lce_forward_blocks", "that for rows whose anchor was wrong: each block takes its own",
+       lceForwardBlocks},
       {"lce_pending_rows", "linear cross entropy: which rows still want their exponentials", lcePendingRows},
       {"lce_check_anchor", "linear cross entropy: finds rows whose exponentials left fp32's range",
-       lceCheckAnchor, [](TargetKind) { return lce::checkAnchorOptions(); }},
+       lceCheckAnchor, [](TargetKind) { return lce::rowSumOptions(); }},
+      {"lce_total_sums", "the same when no gradient is wanted", lceTotalSums,
+       [](TargetKind) { return lce::rowSumOptions(); }},
+      {"lce_join_sums", "linear cross entropy: sums of blocks with anchors of their own", lceJoinSums,
+       [](TargetKind) { return lce::rowSumOptions(); }},
       {"lce_combine", "linear cross entropy: losses and the factors of the gradients", lceCombine,
-       [](TargetKind) { return lce::combineOptions(true); }},
+       [](TargetKind) { return lce::combineOptions(false); }},
       {"lce_complete_again", "linear cross entropy: the gradient of the logits, computed a second time",
        lceCompleteAgain},
       {"lce_scale_rows", "linear cross entropy: rows of X in units of the largest gradient, for f16",

@@ -6,27 +6,66 @@ namespace tilewright::lce {
 // Beyond this, E and the gradients' factors come near the end of fp32's (and bf16's) range. An infinite S is
 // beyond; a NaN is not, for no anchor would mend it.
 constexpr double kLargestSum = 0x1p60;
-// A warp a row: it has nobody to wait for but memory, and many of them wait side by side.
-constexpr int64_t kRows = 1;
+// One warp has nobody to wait for but memory, and many of them wait side by side, each for some rows.
+constexpr int64_t kRows = 4;
 constexpr int kWarps = 1;
+
+namespace {
+
+Tile isOutOfRange(const View &redo, const Range &rows, const Tile &total) {
+  return (redo[rows] > 0) & (total > kLargestSum);
+}
+
+} // namespace
 
 Kernel checkAnchor() {
   return defineKernel("lce_check_anchor", "", [](KernelBuilder &k) {
     const View sums = k.input("sums", ElementType::f32, 2), tops = k.input("tops", ElementType::f32, 2);
     const View anchor = k.output("anchor", ElementType::f32, 1), redo = k.output("redo", ElementType::i32, 1);
 
-    const Range rows = k.blockRows(anchor.dim(0), kRows), tiles = k.whole(sums.dim(1));
-    const Tile total = sum(sums.at(rows, tiles), Axis::columns);
-    const Tile top = max(tops.at(rows, tiles), Axis::columns);
+    const Range rows = k.blockRows(anchor.dim(0), kRows), blocks = k.whole(sums.dim(1));
+    const Tile total = sum(sums.at(rows, blocks), Axis::columns);
+    const Tile top = max(tops.at(rows, blocks), Axis::columns);
 
-    const Tile wrong = (redo[rows] > 0) & (total > kLargestSum);
+    const Tile wrong = isOutOfRange(redo, rows, total);
 
     k.store(anchor, rows, select(wrong, top, anchor[rows]));
     k.store(redo, rows, select(wrong, integer(k, 1), 0));
   });
 }
 
-CompileOptions checkAnchorOptions() {
+Kernel totalSums() {
+  return defineKernel("lce_total_sums", "", [](KernelBuilder &k) {
+    const View sums = k.input("sums", ElementType::f32, 2);
+    const View total = k.output("total", ElementType::f32, 1), redo = k.output("redo", ElementType::i32, 1);
+
+    const Range rows = k.blockRows(total.dim(0), kRows);
+    const Tile all = sum(sums.at(rows, k.whole(sums.dim(1))), Axis::columns);
+
+    k.store(total, rows, all);
+    k.store(redo, rows, select(isOutOfRange(redo, rows, all), integer(k, 1), 0));
+  });
+}
+
+Kernel joinSums() {
+  return defineKernel("lce_join_sums", "", [](KernelBuilder &k) {
+    const View sums = k.input("sums", ElementType::f32, 2), tops = k.input("tops", ElementType::f32, 2);
+    const View redo = k.input("redo", ElementType::i32, 1);
+    const View total = k.output("total", ElementType::f32, 1),
+               anchor = k.output("anchor", ElementType::f32, 1);
+
+    const Range rows = k.blockRows(total.dim(0), kRows), blocks = k.whole(sums.dim(1));
+    const Tile isWanted = redo[rows] > 0;
+    k.ifThen(k.toCondition(max(redo[rows], Axis::rows) > 0), [&] {
+      const Tile top = max(tops.at(rows, blocks), Axis::columns);
+      const Tile parts = sums.at(rows, blocks) * exp(tops.at(rows, blocks) - top);
+      k.store(total, rows, select(isWanted, sum(parts, Axis::columns), total[rows]));
+      k.store(anchor, rows, select(isWanted, top, anchor[rows]));
+    });
+  });
+}
+
+CompileOptions rowSumOptions() {
   CompileOptions options;
   options.schedule.warps = kWarps;
   return options;

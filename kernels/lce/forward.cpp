@@ -14,6 +14,8 @@ std::string str(const ForwardSpec &spec) {
     if (spec.sums[s] && static_cast<RowSum>(s) != RowSum::stored)
       text += std::string(",") + rowSumName(static_cast<RowSum>(s));
   if (spec.sums[static_cast<int>(RowSum::weighedLogits)] && spec.terms.classWeight) text += ",weights";
+  constexpr const char *anchors[] = {"", ",no tops", ",anchors of blocks"};
+  text += anchors[static_cast<int>(spec.anchors)];
   return text + (spec.best ? ",best" : "") + (spec.quietZeros ? ",quiet" : "") + "," + spec.block.str();
 }
 
@@ -34,14 +36,18 @@ Kernel forward(const ForwardSpec &spec) {
   return defineKernel("lce_forward", str(spec), [spec](KernelBuilder &k) {
     const auto wants = [&](RowSum sum) { return spec.sums[static_cast<int>(sum)]; };
     const View x = k.input("xc", spec.element, 2), w = k.input("w", spec.element, 2);
-    const View label = k.input("label", ElementType::i32, 1), anchor = k.input("anchor", ElementType::f32, 1);
+    const View label = k.input("label", ElementType::i32, 1);
+    const bool ofBlocks = spec.anchors == Anchors::ofBlocks;
+    const View anchor = ofBlocks ? View() : k.input("anchor", ElementType::f32, 1);
     const View pending = k.input("pending", ElementType::i32, 1);
     const View rowNorm = spec.terms.margin ? k.input("row_norm", ElementType::f32, 1) : View();
     const LogitTerms terms(spec.terms);
     terms.declare(k);
     const bool weighs = wants(RowSum::weighedLogits) && spec.terms.classWeight;
     const View classWeight = weighs ? k.input("class_weight", ElementType::f32, 1) : View();
-    const View sums = k.output("sums", ElementType::f32, 2), tops = k.output("tops", ElementType::f32, 2);
+    const View sums = k.output("sums", ElementType::f32, 2);
+    const bool tellsTops = spec.anchors != Anchors::ofRowsAlone;
+    const View tops = tellsTops ? k.output("tops", ElementType::f32, 2) : View();
     const View best = spec.best ? k.output("best", ElementType::i32, 2) : View();
     PerRowSum<View> rowSums;
     for (int s = 0; s < kRowSums; ++s)
@@ -59,20 +65,21 @@ Kernel forward(const ForwardSpec &spec) {
       constexpr double kNone = -std::numeric_limits<double>::infinity();
       const Tile isClass = inside(k, classes, w.dim(0)), isOther = classes.positions() != label[rows];
       const Tile ofOthers = select(isClass & isOther, z, kNone);
-      const Tile others = expAbove(ofOthers, anchor[rows]);
       const Tile ofClasses = spec.best ? select(isClass, z, kNone) : ofOthers;
-      const Tile top = max(ofClasses, Axis::columns);
+      const Tile top = tellsTops ? max(ofClasses, Axis::columns) : Tile();
+      const Tile from = ofBlocks ? max(top, kLeastAnchor * number(k, 1)) : anchor[rows];
+      const Tile others = expAbove(ofOthers, from);
 
       const auto sumOf = [&](RowSum s, const Tile &x) {
         k.store(rowSums[static_cast<int>(s)], rows, tile, sum(x, Axis::columns));
       };
       k.store(sums, rows, tile, sum(others, Axis::columns));
-      k.store(tops, rows, tile, top);
+      if (tellsTops) k.store(tops, rows, tile, ofBlocks ? from : top);
       if (spec.best)
         k.store(best, rows, tile,
                 min(select(ofClasses == top, classes.positions(), std::numeric_limits<int32_t>::max()),
                     Axis::columns));
-      const Tile finite = select(others > 0, ofOthers - anchor[rows], 0); // where E is 0, z may be -∞
+      const Tile finite = select(others > 0, ofOthers - from, 0); // where E is 0, z may be -∞
       if (wants(RowSum::moments)) sumOf(RowSum::moments, others * finite);
       if (wants(RowSum::secondMoments)) sumOf(RowSum::secondMoments, others * finite * finite);
       if (wants(RowSum::weighedLogits))

@@ -3,10 +3,6 @@
 
 namespace tilewright::lce {
 
-// A target of -∞ says nothing of the others, and above an anchor that is infinite even what no class has
-// would be no number.
-constexpr double kLeastAnchor = -1e38;
-
 Kernel gatherRows(const GatherRowsSpec &spec) {
   const std::string rates = spec.rates ? ",rates" : "";
   return defineKernel(

@@ -56,8 +56,11 @@ public:
     want(kernels.gatherRows,
          gatherRows({p_.element, p_.terms, p_.wantsGradients() && !p_.terms.logitsAreProducts()}));
     want(kernels.pendingRows, pendingRows());
-    want(kernels.checkAnchor, checkAnchor(), checkAnchorOptions());
-    want(kernels.combine, combine(combineSpec()), combineOptions(p_.wantsGradients()));
+    if (p_.wantsTotalsAlone())
+      totals(kernels);
+    else
+      want(kernels.checkAnchor, checkAnchor(), rowSumOptions());
+    want(kernels.combine, combine(combineSpec()), combineOptions(p_.wantsTotalsAlone()));
     if (p_.reduction != Reduction::none) want(kernels.reduceLoss, reduceLoss(isMean()));
     options(kernels);
   }
@@ -105,14 +108,24 @@ private:
   bool hasUniformFactor() const { return p_.isUniformRankOne() && p_.hasClassFactor(); }
 
   void forwardProduct(KernelSet &kernels) {
-    const bool storesE = p_.keepsExponentials() && p_.completion() != Completion::again;
-    const auto exponentials = storesE ? std::optional(p_.exponentials()) : std::nullopt;
-    want(kernels.forward,
-         forward({p_.element, exponentials, config_.forward.block, p_.terms, p_.rowSums(), p_.outputs.best,
-                  p_.dropsQuiet() && storesE}),
-         optionsFor(ProductKind::forward));
+    wantForward(kernels.forward, p_.wantsTotalsAlone() ? Anchors::ofRowsAlone : Anchors::ofRows);
     if (p_.keepsExponentials() && p_.completion() == Completion::again)
       wantAgain(kernels.complete, ProductKind::forward);
+  }
+
+  void wantForward(KernelHandle &place, Anchors anchors) {
+    const bool storesE = p_.keepsExponentials() && p_.completion() != Completion::again;
+    const auto exponentials = storesE ? std::optional(p_.exponentials()) : std::nullopt;
+    want(place,
+         forward({p_.element, exponentials, config_.forward.block, p_.terms, p_.rowSums(), p_.outputs.best,
+                  p_.dropsQuiet() && storesE, anchors}),
+         optionsFor(ProductKind::forward));
+  }
+
+  void totals(KernelSet &kernels) {
+    wantForward(kernels.forwardOfBlocks, Anchors::ofBlocks);
+    want(kernels.totalSums, totalSums(), rowSumOptions());
+    want(kernels.joinSums, joinSums(), rowSumOptions());
   }
 
   void wantAgain(KernelHandle &place, ProductKind kind) {
@@ -194,6 +207,7 @@ private:
     spec.terms = p_.terms;
     spec.sums = p_.rowSums();
     spec.outputs = p_.outputs;
+    spec.hasTotals = p_.wantsTotalsAlone();
     if (p_.wantsGradients())
       spec.gradients = {p_.element,      p_.exponentials(), {p_.upstream, isMean()},
                         p_.completion(), p_.scalesRows(),   p_.scalesInPlace()};

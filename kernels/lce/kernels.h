@@ -23,6 +23,10 @@ struct Block {
   std::string str() const { return std::to_string(rows) + "x" + std::to_string(columns); }
 };
 
+/// A logit of -∞ says nothing of the others, and above an anchor that is infinite even what no class has
+/// would be no number.
+constexpr double kLeastAnchor = -1e38;
+
 /// Copies a chunk's rows of X, and computes their targets' logits, which are the first anchors. redo = 1 for
 /// valid rows. With `rates`, also dz/d(x·w) as far as it is the row's, and that of the target.
 ///
@@ -45,11 +49,15 @@ Kernel copyRows(ElementType element, ElementType output);
 /// (redo C, out pending 2)
 Kernel pendingRows();
 
+/// Where a block's exponentials are measured from: the rows' anchors, or its own largest logits. With the
+/// rows' it tells the largest all the same, but where nobody asks for them.
+enum class Anchors { ofRows, ofRowsAlone, ofBlocks };
+
 /// One block of E, its row sums and its logits' row maxima (and where those are, else without the target's);
 /// only where some of its rows are pending. E is stored times the class rates if `sums` have Σ stored.
 ///
-/// (xc C×H, w V×H, label C, anchor C, pending 2, [row_norm C,] logit terms, [class_weight V,]
-///  out sums C×T, out tops C×T[, out best C×T][, out each of `sums` C×T][, out e C×V]), T blocks of columns
+/// (xc C×H, w V×H, label C, [anchor C,] pending 2, [row_norm C,] logit terms, [class_weight V,]
+///  out sums C×T[, out tops C×T][, out best C×T][, out each of `sums` C×T][, out e C×V]), T blocks of columns
 struct ForwardSpec {
   ElementType element;
   std::optional<ElementType> exponentials; ///< their type; none when they are not stored
@@ -58,6 +66,7 @@ struct ForwardSpec {
   PerRowSum<bool> sums = {};
   bool best = false;
   bool quietZeros = false; ///< what is stored of exponentials below 2^-30 is 0; the sums have them all
+  Anchors anchors = Anchors::ofRows;
 };
 Kernel forward(const ForwardSpec &spec);
 
@@ -76,7 +85,18 @@ Kernel logits(const LogitsSpec &spec);
 ///
 /// (sums C×T, tops C×T, out anchor C, out redo C)
 Kernel checkAnchor();
-CompileOptions checkAnchorOptions(); ///< that suit it
+
+/// S; where it is out of range, redo stays 1, and it is 0 elsewhere.
+///
+/// (sums C×T, out total C, out redo C)
+Kernel totalSums();
+
+/// S and the anchor of the rows with redo, from sums of blocks with anchors of their own.
+///
+/// (sums C×T, tops C×T, redo C, out total C, out anchor C)
+Kernel joinSums();
+
+CompileOptions rowSumOptions(); ///< that suit these three
 
 /// Where a row's gradient is more than E times a factor of the row, E becomes the gradient of x·w itself: as
 /// it is, from its own logarithm, or in a second product.
@@ -87,7 +107,8 @@ enum class Completion { none, inPlace, again };
 /// unit in which factor, moment and uniform tell what E will be, so that no number of the row leaves its
 /// range.
 ///
-/// (sums C×T, target C, anchor C, row C, label C[, tops C×T, best C×T], each of `sums` C×T[, row_norm C],
+/// (sums C×T or total C, target C, anchor C, row C, label C[, tops C×T, best C×T], each of `sums` C×T[,
+/// row_norm C],
 ///  row terms, out row_loss N, out lse N[, out entropy N][, out argmax N, out correct N][, out top N, out
 ///  norm N]
 ///  [, summary[, grad_output 1 or N], [xc C×H,] [rate C, target_rate C,] out scale C, out one_hot C[, out xs
@@ -106,9 +127,10 @@ struct CombineSpec {
   LossTerms terms = {};
   PerRowSum<bool> sums = {};
   RowOutputs outputs = {};
+  bool hasTotals = false; ///< S itself, not the blocks' sums
 };
 Kernel combine(const CombineSpec &spec);
-CompileOptions combineOptions(bool gradients); ///< that suit it
+CompileOptions combineOptions(bool hasTotals); ///< that suit it
 
 /// E becomes the gradient of x·w, the targets' aside: rate (E (factor + moment log E)).
 ///

@@ -145,9 +145,9 @@ void Launches::selectChunk(int64_t chunk) {
     for (TensorRef *tensor : tensors)
       if (tensor->data) *tensor = tensor->rows(first, rows);
   };
-  narrow(
-      {&c_.xc, &c_.target, &c_.redo, &c_.sums, &c_.tops, &c_.best, &c_.e, &c_.rate, &c_.targetRate, &c_.self},
-      0);
+  narrow({&c_.xc, &c_.target, &c_.redo, &c_.sums, &c_.tops, &c_.total, &c_.best, &c_.e, &c_.rate,
+          &c_.targetRate, &c_.self},
+         0);
   for (TensorRef &sum : c_.rowSums)
     narrow({&sum}, 0);
   // A second pass needs these of all rows.
@@ -182,31 +182,45 @@ Status Launches::gatherRows() {
   return launch(kernels_.pendingRows, {c_.redo, c_.pending});
 }
 
-/// E and the losses. The second launch of the forward kernel is for rows whose anchor was wrong, if there are
-/// any.
+/// E and the losses. What comes behind a check is for rows whose anchor was wrong, if there are any.
 Status Launches::exponentials() {
   TW_RETURN_IF_ERROR(gatherRows());
   TW_RETURN_IF_ERROR(forward());
-  TW_RETURN_IF_ERROR(launch(kernels_.checkAnchor, {c_.sums, c_.tops, c_.anchor, c_.redo}));
-  TW_RETURN_IF_ERROR(launch(kernels_.pendingRows, {c_.redo, c_.pending}));
-  TW_RETURN_IF_ERROR(forward());
+  if (p_.wantsTotalsAlone()) {
+    TW_RETURN_IF_ERROR(launch(kernels_.totalSums, {c_.sums, c_.total, c_.redo}));
+    TW_RETURN_IF_ERROR(launch(kernels_.pendingRows, {c_.redo, c_.pending}));
+    TW_RETURN_IF_ERROR(forward(kernels_.forwardOfBlocks, Anchors::ofBlocks));
+    TW_RETURN_IF_ERROR(launch(kernels_.joinSums, {c_.sums, c_.tops, c_.redo, c_.total, c_.anchor}));
+  } else {
+    TW_RETURN_IF_ERROR(launch(kernels_.checkAnchor, {c_.sums, c_.tops, c_.anchor, c_.redo}));
+    TW_RETURN_IF_ERROR(launch(kernels_.pendingRows, {c_.redo, c_.pending}));
+    TW_RETURN_IF_ERROR(forward());
+  }
   return combine();
 }
 
 Status Launches::forward() {
-  KernelArguments arguments = {c_.xc, t_.weight, c_.compactLabel, c_.anchor, c_.pending};
-  append(arguments, {c_.rowNorm});
+  return forward(kernels_.forward, p_.wantsTotalsAlone() ? Anchors::ofRowsAlone : Anchors::ofRows);
+}
+
+Status Launches::forward(const KernelHandle &kernel, Anchors anchors) {
+  KernelArguments arguments = {c_.xc, t_.weight, c_.compactLabel};
+  if (anchors != Anchors::ofBlocks) arguments.push_back(c_.anchor);
+  append(arguments, {c_.pending, c_.rowNorm});
   logitTerms_.bind(values_, arguments);
   if (p_.terms.labelSmoothing) append(arguments, {t_.classWeight});
-  append(arguments, {c_.sums, c_.tops, c_.best});
+  arguments.push_back(c_.sums);
+  if (anchors != Anchors::ofRowsAlone) arguments.push_back(c_.tops);
+  append(arguments, {c_.best});
   for (const TensorRef &sum : c_.rowSums)
     append(arguments, {sum});
   if (p_.completion() != Completion::again) append(arguments, {c_.e}); // which may not be kept
-  return launch(kernels_.forward, arguments);
+  return launch(kernel, arguments);
 }
 
 Status Launches::combine() {
-  KernelArguments arguments = {c_.sums, c_.target, c_.anchor, c_.row, c_.compactLabel};
+  KernelArguments arguments = {p_.wantsTotalsAlone() ? c_.total : c_.sums, c_.target, c_.anchor, c_.row,
+                               c_.compactLabel};
   if (p_.outputs.best) append(arguments, {c_.tops, c_.best});
   for (const TensorRef &sum : c_.rowSums)
     append(arguments, {sum});

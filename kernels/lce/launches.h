@@ -34,6 +34,7 @@ private:
   Status exponentials();
   Status gatherRows();
   Status forward();
+  Status forward(const KernelHandle &kernel, Anchors anchors);
   Status combine();
   Status complete();
   Status completeAgain(const KernelHandle &kernel, const TensorRef &label);

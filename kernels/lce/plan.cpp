@@ -218,6 +218,10 @@ PerRowSum<bool> Problem::rowSums() const {
   return wanted;
 }
 
+bool Problem::wantsTotalsAlone() const {
+  return !wantsGradients() && !outputs.best && rowSums() == PerRowSum<bool>{};
+}
+
 namespace {
 
 /// A single chunk needs no buffer to add gradients up in: it may take hardly more memory than several whose

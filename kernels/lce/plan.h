@@ -61,6 +61,9 @@ struct Problem {
   bool scalesExponentials() const { return !recompute || exponentials() == ElementType::f16; }
   bool hasClassFactor() const { return terms.classWeight || terms.margin; }
   PerRowSum<bool> rowSums() const; ///< those that the terms and the outputs need
+  /// The forward product tells sums and nothing else. Where an anchor was wrong, its blocks then take their
+  /// own, so that no other row's largest logit has to be found.
+  bool wantsTotalsAlone() const;
   /// What a product multiplies.
   std::pair<ElementType, ElementType> operands(ProductKind kind) const {
     if (kind == ProductKind::forward || kind == ProductKind::again) return {element, element};
@@ -239,6 +242,7 @@ struct Workspace {
   TensorRef anchor;               ///< K
   TensorRef pending;              ///< 2
   TensorRef sums, tops;           ///< C×T
+  TensorRef total;                ///< C, where that is all that is wanted of a row
   PerRowSum<TensorRef> rowSums;   ///< C×T
   TensorRef e;                    ///< C×V
   TensorRef scale, oneHot;        ///< K

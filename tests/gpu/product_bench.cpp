@@ -130,8 +130,11 @@ Kernel kernelOf(Kind kind, ElementType element, const lce::Block &block) {
     spec.quietZeros = true;
     return lce::forward(spec);
   }
-  case Kind::loss:
-    return lce::forward({element, std::nullopt, block});
+  case Kind::loss: {
+    lce::ForwardSpec spec{element, std::nullopt, block};
+    spec.anchors = lce::Anchors::ofRowsAlone;
+    return lce::forward(spec);
+  }
   case Kind::dx:
     return lce::dHidden({element, element, element, block});
   case Kind::store:
