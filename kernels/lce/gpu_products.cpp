@@ -234,10 +234,13 @@ int64_t chooseRaster(const Product &product, const ProductShape &shape, bool sto
   // CTAs of a cluster share the larger of a tile's operands.
   const int64_t abreast = block.rows >= block.columns ? std::max(1, product.clusterCtas) : 1,
                 below = std::max(1, product.clusterCtas) / abreast;
+  const auto isCandidate = [&](int64_t raster) {
+    if (raster == strips && raster * rowStrip <= cached) return true; // what they share is read once at all
+    return raster % below == 0 && device.units % (raster * abreast) == 0;
+  };
   int64_t best = 1;
   for (int64_t raster = 2; raster <= std::min(strips, kMostRows); ++raster)
-    if (raster % below == 0 && device.units % (raster * abreast) == 0 && bytes(raster) <= bytes(best))
-      best = raster;
+    if (isCandidate(raster) && bytes(raster) <= bytes(best)) best = raster;
   return best;
 }
 

@@ -131,9 +131,9 @@ double productTime(ProductKind kind, const Product &product, const ProductShape 
 
 /// How many rows of tiles should be walked column by column, as programs with such roles do, so that the
 /// fewest bytes of 16-bit operands come from memory: one wave of tiles reads strips of both operands
-/// once, and a strip that stays in the second-level cache is not read again. Such that a wave of the
-/// multiprocessors, which may work in clusters, is of whole columns. What tiles that are `stored` write takes
-/// a part of that cache.
+/// once, and a strip that stays in the second-level cache is hardly read again. Such that a wave of the
+/// multiprocessors, which may work in clusters, is of whole columns, or all rows where they stay in the
+/// cache. What tiles that are `stored` write takes a part of it.
 int64_t chooseRaster(const Product &product, const ProductShape &shape, bool stored,
                      const DeviceInfo &device);
 

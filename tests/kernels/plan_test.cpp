@@ -145,6 +145,9 @@ TEST(PlanForHopper, RastersReadTheFewestBytes) {
   EXPECT_EQ(raster({256, 192}, {16384, 4096, 128256}, 1), 12);
   EXPECT_EQ(raster({128, 192}, {128256, 4096, 16384}, 1), 12);
   EXPECT_EQ(raster({128, 192}, {100, 100, 64}, 1), 1);
+  // All rows of a chunk, whose 16 MiB stay in the cache; twice as many do not.
+  EXPECT_EQ(raster({128, 192}, {2048, 128256, 4096}, 1), 16);
+  EXPECT_EQ(raster({128, 192}, {4096, 128256, 4096}, 1), 11);
   // Pairs: 6 rows of all 11 pairs of columns, 11 rows of 6 pairs, or 6 pairs of rows.
   EXPECT_EQ(raster({256, 192}, {16384, 4096, 128256}, 2), 6);
   EXPECT_EQ(raster({256, 192}, {16384, 128256, 4096}, 2, false), 11);
