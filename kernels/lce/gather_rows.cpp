@@ -3,6 +3,26 @@
 
 namespace tilewright::lce {
 
+namespace {
+
+/// From 0 to the number of valid rows, which come first: whoever has the last of them knows it, and where
+/// there is none, the first program.
+void storePending(KernelBuilder &k, const View &pending, const View &row, const Range &rows) {
+  const Tile isValid = rowNumbers(k, row, rows) >= 0;
+  const Tile isLast = isValid & (rowNumbers(k, row, k.range(Axis::rows, rows.begin + 1, rows.extent)) < 0);
+  k.scatter(pending, select(isLast, integer(k, 1), -1), rows.positions() + 1);
+  k.ifThen(rows.begin == k.constant(0), [&] {
+    const Tile some = max(select(isValid, integer(k, 1), 0), Axis::rows);
+    const auto store = [&](int64_t place, const Tile &value) {
+      k.store(pending, k.range(Axis::rows, k.constant(place), 1), value);
+    };
+    store(0, integer(k, 0));
+    k.ifThen(k.toCondition(some == 0), [&] { store(1, integer(k, 0)); });
+  });
+}
+
+} // namespace
+
 Kernel gatherRows(const GatherRowsSpec &spec) {
   const std::string rates = spec.rates ? ",rates" : "";
   return defineKernel(
@@ -15,6 +35,7 @@ Kernel gatherRows(const GatherRowsSpec &spec) {
         const auto rowOutput = [&](const char *name) { return k.output(name, ElementType::f32, 1); };
         const View target = rowOutput("target"), anchor = rowOutput("anchor");
         const View redo = k.output("redo", ElementType::i32, 1);
+        const View pending = k.output("pending", ElementType::i32, 1);
         const View norm = spec.terms.margin ? rowOutput("row_norm") : View();
         View rate, targetRate;
         if (spec.rates) rate = rowOutput("rate"), targetRate = rowOutput("target_rate");
@@ -34,6 +55,7 @@ Kernel gatherRows(const GatherRowsSpec &spec) {
         k.store(target, rows, z);
         k.store(anchor, rows, max(z, kLeastAnchor * number(k, 1)));
         k.store(redo, rows, select(from >= 0, integer(k, 1), 0));
+        storePending(k, pending, row, rows);
         if (!spec.rates) return;
         const Tile ofRow = times(terms.rowRate(place), number(k, 1));
         k.store(rate, rows, ofRow);

@@ -28,9 +28,11 @@ struct Block {
 constexpr double kLeastAnchor = -1e38;
 
 /// Copies a chunk's rows of X, and computes their targets' logits, which are the first anchors. redo = 1 for
-/// valid rows. With `rates`, also dz/d(x·w) as far as it is the row's, and that of the target.
+/// valid rows, which are all pending: pending = 0, their number. With `rates`, also dz/d(x·w) as far as it is
+/// the row's, and that of the target.
 ///
-/// (x N×H, w V×H, row C, label C, logit terms, out xc C×H, out target C, out anchor C, out redo C
+/// (x N×H, w V×H, row C, label C, logit terms, out xc C×H, out target C, out anchor C, out redo C, out
+/// pending 2
 ///  [, out row_norm C][, out rate C, out target_rate C])
 struct GatherRowsSpec {
   ElementType element;

@@ -177,9 +177,8 @@ void Launches::selectClasses(int64_t first, int64_t count) {
 Status Launches::gatherRows() {
   KernelArguments arguments = {t_.hidden, t_.weight, c_.row, c_.compactLabel};
   logitTerms_.bind(values_, arguments);
-  append(arguments, {c_.xc, c_.target, c_.anchor, c_.redo, c_.rowNorm, c_.rate, c_.targetRate});
-  TW_RETURN_IF_ERROR(launch(kernels_.gatherRows, arguments));
-  return launch(kernels_.pendingRows, {c_.redo, c_.pending});
+  append(arguments, {c_.xc, c_.target, c_.anchor, c_.redo, c_.pending, c_.rowNorm, c_.rate, c_.targetRate});
+  return launch(kernels_.gatherRows, arguments);
 }
 
 /// E and the losses. What comes behind a check is for rows whose anchor was wrong, if there are any.
