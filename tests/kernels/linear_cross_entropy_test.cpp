@@ -55,6 +55,9 @@ TEST_P(Data, MatchesReference) {
     call.gradient = ElementType::f32;            // f16 cannot hold those of confident rows
   call.quietZeros = kind != DataKind::confident; // of which nothing else is left
   check(device, data, call, gradientFloor(kind, data));
+  LossCall alone;
+  alone.wantsDHidden = alone.wantsDWeight = false;
+  check(device, data, alone);
   if (element != ElementType::f16) return;
   call.variant = Variant::recompute; // E in f16, which a CPU has in no other variant
   check(device, data, call, gradientFloor(kind, data));
@@ -301,6 +304,30 @@ TEST_P(OnDevice, ATargetMayBeImpossible) {
             << i;
       }
     }
+}
+
+// Without gradients, rows whose target says nothing of the other logits are looked at again; here some of 70.
+TEST_P(OnDevice, ALossAloneMendsAnchors) {
+  for (const ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16}) {
+    LossCase data = makeCase(DataKind::random, 70, 64, 1000, element, IgnorePattern::some);
+    for (const int64_t row : {5, 6, 40})
+      for (int64_t h = 0; h < data.hidden; ++h)
+        data.x[row * data.hidden + h] = 128 * data.w[(11 * row) * data.hidden + h];
+    LossCall call;
+    call.reduction = Reduction::none;
+    call.wantsDHidden = call.wantsDWeight = call.wantsDBias = false;
+    check(device, data, call);
+
+    data.bias.assign(data.classes, 0); // whole blocks without anything
+    std::fill_n(data.bias.begin() + 300, 500, -10000);
+    const LossResult finite = runLinearCrossEntropy(runtimeFor(device), data, call);
+    std::fill_n(data.bias.begin() + 300, 500, -std::numeric_limits<float>::infinity());
+    const LossResult result = runLinearCrossEntropy(runtimeFor(device), data, call);
+    for (int64_t i = 0; i < data.rows; ++i) {
+      const bool isImpossible = data.label[i] >= 300 && data.label[i] < 800;
+      EXPECT_EQ(result.loss[i], isImpossible ? std::numeric_limits<double>::infinity() : finite.loss[i]) << i;
+    }
+  }
 }
 
 // Bad rows of X spoil their own results only.
