@@ -116,6 +116,22 @@ TEST_F(HopperCall, MakesGradientsOfF16ByTma) {
     EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
 }
 
+// Twice: as it is, and for rows whose anchor was wrong.
+TEST_F(HopperCall, ComputesALossAloneByTma) {
+  LossCall call;
+  call.wantsDHidden = call.wantsDWeight = false;
+  const LossReport report = run(makeCase(test::DataKind::random, 1024, 2048, 4000, ElementType::bf16), call);
+  EXPECT_THAT(report.configuration, HasSubstr("forward 256x192/0 cooperative"));
+  EXPECT_EQ(kernels.count("lce_forward"), 2u);
+  EXPECT_EQ(kernels.count("lce_check_anchor"), 0u);
+  const std::string assembler = test::findPtxAssembler();
+  for (const auto &[name, artifact] : kernels) {
+    EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
+    if (!isProduct(name) || assembler.empty()) continue;
+    EXPECT_EQ(test::faultsOfAssembled(assembler, artifact.assembly, "sm_90a"), "") << name;
+  }
+}
+
 TEST_F(HopperCall, RowsOfOddLengthTakePortableCode) {
   const LossReport report = run(smallCase(60), {});
   EXPECT_THAT(report.configuration, HasSubstr("portable code"));

@@ -48,8 +48,10 @@
 // ALL-COUNT-3: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
 // ALL: cp.async.bulk.wait_group 0;
 //
-// The producer: keeps pace with the others; one copy of a, four panels of b.
+// The producer: runs backwards in every other program; keeps pace with the others; one copy of a, four panels
+// of b.
 // ALL: setmaxnreg.dec.sync.aligned.u32 40;
+// ALL: arith.select %{{.+}}, %c64_i64, %c-64_i64 : i64
 // ALL: atom.relaxed.gpu.global.add.u32 sum, [$1], 1;
 // ALL: nanosleep.u32 100;
 // ALL: ld.relaxed.gpu.global.u32 sum, [$1];
@@ -292,7 +294,8 @@ func.func @emptied(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x
   return
 }
 
-// A third of the contracted axis: the producer begins at its first step of 64, and both roles do its steps alone.
+// A third of the contracted axis: the producer begins at its first step of 64, or, where it runs backwards, at
+// its last, and both roles do its steps alone.
 // CLUSTER-LABEL: func.func @third(
 // CLUSTER-SAME: cluster_ctas = 2 : i64
 // CLUSTER: setmaxnreg.inc.sync.aligned.u32 232;
@@ -302,7 +305,9 @@ func.func @emptied(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x
 // CLUSTER: wgmma.mma_async
 // CLUSTER: setmaxnreg.dec.sync.aligned.u32 40;
 // CLUSTER: %[[BEGIN:.*]] = arith.divui %{{.*}}, %c3_i64
-// CLUSTER: %[[STEP:.*]] = arith.addi %[[BEGIN]]
+// CLUSTER: %[[END:.*]] = arith.divui %{{.*}}, %c3_i64
+// CLUSTER: %[[LAST:.*]] = arith.subi %[[END]], %c1_i64
+// CLUSTER: %[[STEP:.*]] = arith.select %{{.*}}, %[[BEGIN]], %[[LAST]]
 // CLUSTER: arith.muli %[[STEP]], %c64_i64
 // CLUSTER: cp.async.bulk.tensor.2d.shared::cluster.global
 func.func @third(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},

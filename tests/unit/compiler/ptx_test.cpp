@@ -31,8 +31,8 @@ std::vector<Case> everyKernel() {
     for (ElementType element : {f32, bf16, f16})
       for (const char *arch : {"sm_80", "sm_90", "sm_90a"})
         cases.push_back({entry.name, element, arch});
-  for (const char *product :
-       {"lce_forward", "lce_forward_loss", "lce_dx", "lce_dw", "lce_dw_add", "matmul_bias_gelu"})
+  for (const char *product : {"lce_forward", "lce_forward_loss", "lce_forward_blocks", "lce_dx", "lce_dw",
+                              "lce_dw_add", "matmul_bias_gelu"})
     cases.push_back({product, bf16, "sm_90a", true});
   return cases;
 }
