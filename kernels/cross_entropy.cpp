@@ -70,8 +70,7 @@ StatusOr<Kernels> makeKernels(Runtime &runtime, const CrossEntropyTensors &t, co
 
 /// Device memory beside inputs and outputs, cut into tensors, and what the caller has in place of some.
 struct Workspace {
-  TensorRef rowNumbers, row, label; ///< rowNumbers: the other two as one vector
-  TensorRef rowLoss, lse, summary;
+  TensorRef row, label, rowLoss, lse, summary;
   TensorRef rowWeight, weightFacts, firstBadWeight;
   TensorRef entropy, argmax, correct, top, norm;
   int64_t bytes = 0;
@@ -85,9 +84,8 @@ Workspace layOut(const CrossEntropyTensors &t, const ce::RowSpec &spec, Reductio
     return callers.data ? callers : carver.vector(type, rows);
   };
   Workspace w;
-  w.rowNumbers = carver.vector(i32, 2 * rows);
-  w.row = TensorRef::vector(w.rowNumbers.data, i32, rows);
-  w.label = TensorRef::vector(static_cast<char *>(w.rowNumbers.data) + 4 * rows, i32, rows);
+  w.row = carver.vector(i32, rows);
+  w.label = carver.vector(i32, rows);
   w.rowLoss = ofRows(reduction == Reduction::none ? t.loss : TensorRef(), f32);
   w.lse = ofRows(t.lse, f32);
   w.summary = carver.vector(i32, 1);
@@ -127,8 +125,7 @@ public:
 
 private:
   Status compact() {
-    TW_RETURN_IF_ERROR(fill(device_, w_.rowNumbers, 0xFF, stream_)); // -1: no row
-    TW_RETURN_IF_ERROR(fill(device_, w_.summary, 0, stream_));       // stays when there is no row at all
+    if (t_.logits.sizes[0] == 0) TW_RETURN_IF_ERROR(fill(device_, w_.summary, 0, stream_));
     for (const TensorRef &ofRows : {w_.entropy, w_.correct, w_.top, w_.norm}) // what ignored rows keep
       if (ofRows.data) TW_RETURN_IF_ERROR(fill(device_, ofRows, 0, stream_));
     if (w_.argmax.data) TW_RETURN_IF_ERROR(fill(device_, w_.argmax, 0xFF, stream_));

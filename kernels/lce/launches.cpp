@@ -106,8 +106,7 @@ Status Launches::launchProduct(ProductKind product) {
 }
 
 Status Launches::compact() {
-  TW_RETURN_IF_ERROR(fill(device_, w_.rowNumbers, 0xFF, stream_)); // -1: no row
-  TW_RETURN_IF_ERROR(fill(device_, w_.summary, 0, stream_));       // stays when there is no row at all
+  if (p_.rows == 0) TW_RETURN_IF_ERROR(fill(device_, w_.summary, 0, stream_));
   for (const TensorRef &ofRows : {w_.entropy, w_.correct, w_.top, w_.norm}) // what ignored rows keep
     if (ofRows.data) TW_RETURN_IF_ERROR(fill(device_, ofRows, 0, stream_));
   if (w_.argmax.data) TW_RETURN_IF_ERROR(fill(device_, w_.argmax, 0xFF, stream_));

@@ -230,7 +230,6 @@ double secondPassCost(const Problem &problem, const Config &config, const Device
 /// A device's memory beside inputs and outputs, cut into tensors. What a problem has no use for stays null.
 /// K rows are kept to the end of a second pass: N where there is one, else C.
 struct Workspace {
-  TensorRef rowNumbers;           ///< row and compactLabel as one vector, to be filled together
   TensorRef row, compactLabel;    ///< N
   TensorRef summary;              ///< 1
   TensorRef rowLoss, lse;         ///< N, unless the caller's own are used

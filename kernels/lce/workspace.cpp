@@ -32,9 +32,7 @@ private:
   /// What is told of each row, and what options need of all rows or classes beforehand.
   void forCall(Carver &carver) {
     const int64_t n = p_.rows, v = p_.classes;
-    w_.rowNumbers = carver.vector(i32, 2 * n);
-    w_.row = TensorRef::vector(w_.rowNumbers.data, i32, n);
-    w_.compactLabel = TensorRef::vector(static_cast<char *>(w_.rowNumbers.data) + 4 * n, i32, n);
+    vectors(carver, {&w_.row, &w_.compactLabel}, n, i32);
     w_.summary = carver.vector(i32, 1);
     if (p_.reduction != Reduction::none) w_.rowLoss = carver.vector(f32, n);
     if (!p_.wantsLse) w_.lse = carver.vector(f32, n);

@@ -52,9 +52,12 @@ Kernel compactRows(const CompactRowsSpec &spec) {
     const Tile isMineValid = isValid(mine) & inside(k, rows, n);
     const Tile before = count(k, isValid(every) & (all.positions() < begin));
     const Tile place = before + count(k, isValid(others) & (across.positions() < rows.positions()));
-    const Tile target = select(isMineValid, place, -1);
-    k.scatter(row, target, rows.positions());
-    k.scatter(compactLabel, target, cast(mine, ElementType::i32));
+    // Others fill the places behind from the last one on.
+    const Tile othersBefore = rows.positions() - place,
+               fromEnd = k.toTile(n, ElementType::i32) - 1 - othersBefore;
+    const Tile target = select(isMineValid, place, select(inside(k, rows, n), fromEnd, -1));
+    k.scatter(row, target, select(isMineValid, rows.positions(), -1));
+    k.scatter(compactLabel, target, select(isMineValid, cast(mine, ElementType::i32), -1));
 
     k.store(rowLoss, rows, number(k, 0));
     k.store(lse, rows, number(k, 0));

@@ -10,7 +10,7 @@ namespace tilewright {
 
 /// What the losses share. Rows that are not ignored are called *valid*.
 
-/// Numbers the valid rows: row[p] and compactLabel[p] of the p-th one (both -1 beforehand). `summary` gets
+/// Numbers the valid rows: row[p] and compactLabel[p] of the p-th one, -1 behind the last. `summary` gets
 /// the number of valid rows; `report` (Device::labelReport) the first row whose label is neither a class nor
 /// ignored, if there is one. Losses, lse and dX of all other rows become 0.
 ///

@@ -324,8 +324,9 @@ TEST(Workspace, TensorsDoNotOverlap) {
     }
     EXPECT_LE(end, base + w.bytes);
   };
-  checkOrder({w.rowNumbers, w.summary, w.rowLoss, w.lse, w.anchor, w.scale, w.oneHot, w.partial, w.xc,
-              w.target, w.redo, w.pending, w.sums, w.tops, w.rowSums[0], w.e, w.order, w.run, w.slot});
+  checkOrder({w.row,    w.compactLabel, w.summary, w.rowLoss, w.lse,  w.anchor,  w.scale,
+              w.oneHot, w.partial,      w.xc,      w.target,  w.redo, w.pending, w.sums,
+              w.tops,   w.rowSums[0],   w.e,       w.order,   w.run,  w.slot});
   EXPECT_EQ(w.xs.data, w.xc.data);   // multiplied in place
   checkOrder({w.pending, w.u, w.e}); // u comes when the sums are used up
 }
