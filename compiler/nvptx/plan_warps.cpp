@@ -52,6 +52,19 @@ Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product) {
   return found && accesses[rootOf(viewOf(found))] == 1 ? found : nullptr;
 }
 
+/// Whether all that is stored of the product is one sum, or another reduction, of its rows or columns.
+bool isReducedOnce(func::FuncOp kernel, tile::ContractOp product) {
+  const auto shape = tile::tileType(product.getResult()).getShape();
+  int64_t stores = 0;
+  bool reduces = true;
+  kernel.walk([&](Operation *op) {
+    if (!isStore(op)) return;
+    ++stores;
+    reduces &= tile::tileType(op->getOperand(0)).getShape() != shape;
+  });
+  return stores == 1 && reduces;
+}
+
 bool rolesFit(WarpRoles roles, int64_t rows, int64_t columns) {
   const int64_t threads = WarpPlan{roles, 0, rows, columns}.teamThreads();
   if (rows % 64 || columns % 8 || columns > 256 || rows * columns / threads > 192) return false;
@@ -136,6 +149,7 @@ std::optional<WarpPlan> planWarps(func::FuncOp kernel, const LoweringOptions &op
 
   WarpPlan plan{roles, options.stages ? options.stages : 4, rows, columns};
   plan.boxedStore = boxedStore(kernel, product);
+  plan.replacesSums = isReducedOnce(kernel, product) && !product.getPart();
   while (plan.stages > 1 && SharedMemory(plan).bytes > options.sharedLimit)
     --plan.stages;
   if (plan.stages < 2 || !isProducible(kernel, product)) return std::nullopt;

@@ -23,6 +23,9 @@ struct WarpPlan {
   int64_t clusterCtas = 1;
   int64_t clusterAxis = 1;
   mlir::Operation *boxedStore = nullptr; ///< that the copy engine makes, see TileStore; at most one
+  /// The first step's products replace the sums, of which each program would otherwise clear 192 a thread.
+  /// Where there is more to do than to reduce them once, ptxas spills for it.
+  bool replacesSums = false;
   /// See Pace. Warpgroups that take turns lose by it where they store tiles, and gain where they store none.
   bool keepsPace() const { return roles == WarpRoles::cooperative || !boxedStore; }
   int64_t sharesOf(int64_t operand) const { return operand == 1 - clusterAxis ? clusterCtas : 1; }

@@ -2,6 +2,7 @@
 
 #include "compiler/nvptx/product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 namespace tilewright::nvptx {
 
@@ -22,8 +23,9 @@ StagedOperand rightOf(FunctionLowering &lowering, tile::ContractOp op, const Pro
           frame.rightMap,     frame.plan.sharesOf(1), frame.cta};
 }
 
-/// `program` (i32): its number among those of the CTA.
-ProductSpan spanOf(FunctionLowering &lowering, tile::ContractOp op, Num program) {
+/// `program` (i32): its number among those of the CTA. Sums that the first step replaces have one in any
+/// case, of zeros if the axis is empty.
+ProductSpan spanOf(FunctionLowering &lowering, tile::ContractOp op, const WarpPlan &plan, Num program) {
   static_assert(kStageDepth == tile::kPartUnit);
   Emitter &e = lowering.emitter();
   Num left = lowering.view(op.getA()).sizes[op.getAAxis()];
@@ -31,8 +33,10 @@ ProductSpan spanOf(FunctionLowering &lowering, tile::ContractOp op, Num program)
   Num depth = maximum(minimum(left, right), e.i64(0));
   const PartSteps part = partSteps(lowering, op, depth);
   const Value forwards = (program & 1) == 0;
+  Num count = e.narrow(part.end - part.begin);
   return {depth, e.choose(forwards, part.begin, part.end - 1) * kStageDepth,
-          e.choose(forwards, e.i64(kStageDepth), e.i64(-kStageDepth)), e.narrow(part.end - part.begin)};
+          e.choose(forwards, e.i64(kStageDepth), e.i64(-kStageDepth)),
+          plan.replacesSums ? maximum(count, e.i32(1)) : count};
 }
 
 /// for step in [0, steps): a loop that carries values and the steps' place in the ring.
@@ -100,7 +104,7 @@ LogicalResult Producer::lowerFrom(tile::ContractOp op) {
   const StageRing &ring = frame.ring;
   StagedOperand left = leftOf(lowering, op, frame), right = rightOf(lowering, op, frame);
   Num begin = steps.get(), program = programs.get();
-  const ProductSpan span = spanOf(lowering, op, program);
+  const ProductSpan span = spanOf(lowering, op, frame.plan, program);
   auto single = e.b.create<scf::IfOp>(e.thread() == 0, /*withElseRegion=*/false);
   e.inside(single.thenBlock(), [&] {
     loopOverSteps(e, ring, begin, span.count, {}, [&](Num step, StageRing::Place place, ValueRange) {
@@ -144,7 +148,7 @@ void Consumer::passTurn() {
 
 LogicalResult Consumer::lowerFrom(tile::ContractOp op) {
   Num begin = steps.get(), program = programs.get();
-  const ProductSpan span = spanOf(lowering, op, program);
+  const ProductSpan span = spanOf(lowering, op, frame.plan, program);
   steps.set(begin + span.count);
   programs.set(program + 1);
   if (frame.plan.roles == WarpRoles::cooperative) {
@@ -177,7 +181,8 @@ void Consumer::loadAhead(tile::ContractOp product) {
 void Consumer::multiply(tile::ContractOp op, Num begin, const ProductSpan &span) {
   TileLayout layout = lowering.layouts().ofProduct(op);
   const int64_t columns = layout.columns->registers(), blocks = layout.rows->registers() / 2;
-  Accumulators sums(blocks, SmallVector<Value>(2 * columns, e.f32(0)));
+  const Value none = frame.plan.replacesSums ? Value(e.b.create<LLVM::UndefOp>(e.b.getF32Type())) : e.f32(0);
+  Accumulators sums(blocks, SmallVector<Value>(2 * columns, none));
   sums = addSteps(op, begin, span, std::move(sums));
   SmallVector<Value> registers;
   for (int64_t row = 0; row < 2 * blocks; ++row)
@@ -225,7 +230,7 @@ Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, const ProductSpa
         if (narrowed) clearTail(left, right, data, span.depth - span.begin(step));
         fenceProducts(e);
         addStage(e, left, right, element, data + leftBegin, data + left.bytes() + rightBegin, rowsBetween,
-                 sums);
+                 sums, frame.plan.replacesSums ? std::optional(step) : std::nullopt);
         commitProducts(e);
         waitForProducts(e, 1);
         handBack(ring.before(place), e.both(speaks, e.i32(0) < step));

@@ -72,12 +72,13 @@ int64_t StagedOperand::descriptorStep(int64_t positions, int64_t depths) const {
 }
 
 void addStage(Emitter &e, const StagedOperand &left, const StagedOperand &right, Type element, Num leftStage,
-              Num rightStage, int64_t rowsBetween, Accumulators &sums) {
+              Num rightStage, int64_t rowsBetween, Accumulators &sums, std::optional<Num> adds) {
   SmallVector<Value> operands;
   for (auto &values : sums)
     operands.append(values);
   const int64_t block = sums[0].size(), count = operands.size();
   operands.append({left.descriptor(leftStage).value, right.descriptor(rightStage).value});
+  if (adds) operands.push_back(adds->value);
 
   // High half: the distance / 16 of groups of 8 lines, and the 128-byte swizzle (bit 62 of all).
   const std::string high = std::to_string(kGroupBytes / 16 | int64_t(1) << 30);
@@ -93,14 +94,17 @@ void addStage(Emitter &e, const StagedOperand &left, const StagedOperand &right,
       std::string(left.depthIsMinor ? "0, " : "1, ") + (right.depthIsMinor ? "0" : "1");
   std::string text =
       "{ .reg .pred adds; .reg .b32 low; .reg .b64 left, right;\n\tsetp.eq.b32 adds, 0, 0;\n\t";
+  if (adds)
+    text += ".reg .pred addsFirst;\n\tsetp.ne.b32 addsFirst, $" + std::to_string(2 * count + 2) + ", 0;\n\t";
   for (int64_t k = 0; k < kStageDepth; k += 16)
     for (int64_t first = 0; first < count; first += block)
       text += describe("left", 2 * count, left.descriptorStep(first / block * rowsBetween, k)) +
               describe("right", 2 * count + 1, right.descriptorStep(0, k)) + instruction +
-              list(block, [&](int64_t i) { return "$" + std::to_string(first + i); }) +
-              "}, left, right, adds, 1, 1, " + majors + ";\n\t";
+              list(block, [&](int64_t i) { return "$" + std::to_string(first + i); }) + "}, left, right, " +
+              (adds && k == 0 ? "addsFirst" : "adds") + ", 1, 1, " + majors + ";\n\t";
   const std::string constraints = list(count, [](int64_t) { return "=f"; }) + "," +
-                                  list(count, [](int64_t i) { return std::to_string(i); }) + ",r,r";
+                                  list(count, [](int64_t i) { return std::to_string(i); }) + ",r,r" +
+                                  (adds ? ",r" : "");
   auto added = e.ptx(SmallVector<Type>(count, e.b.getF32Type()), text + "}", constraints, operands, true);
   for (auto [i, value] : llvm::enumerate(added))
     sums[i / block][i % block] = value;

@@ -42,9 +42,9 @@ struct StagedOperand {
 using Accumulators = SmallVector<SmallVector<Value>>;
 
 /// Adds one stage; each list's rows lie so many positions behind those of the one before. The numbers are not
-/// to be touched before `waitForProducts`.
+/// to be touched before `waitForProducts`. Where `adds` (i32) is there and 0, they are replaced.
 void addStage(Emitter &e, const StagedOperand &left, const StagedOperand &right, Type element, Num leftStage,
-              Num rightStage, int64_t rowsBetween, Accumulators &sums);
+              Num rightStage, int64_t rowsBetween, Accumulators &sums, std::optional<Num> adds);
 void fenceProducts(Emitter &e);
 void commitProducts(Emitter &e);
 /// All but the last `underWay` commits are done.

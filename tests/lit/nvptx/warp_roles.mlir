@@ -330,3 +330,47 @@ func.func @third(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?x
   tile.store %x, %c[%to, %j] : tensor<128x256xf32>, !tile.view<?x?xf32>
   return
 }
+
+// Where only sums of the product are stored, its first step replaces what the registers hold, and there is one
+// even of an empty axis; a part of the axis may have none.
+// COOPERATIVE-LABEL: func.func @sums(
+// COOPERATIVE: llvm.mlir.undef : f32
+// COOPERATIVE: setmaxnreg.inc.sync.aligned.u32 232;
+// COOPERATIVE: arith.maxsi %{{.*}}, %c1_i32
+// COOPERATIVE: setp.ne.b32 addsFirst, $130, 0;
+// COOPERATIVE-SAME: left, right, addsFirst, 1, 1, 0, 0;
+// COOPERATIVE-SAME: left, right, adds, 1, 1, 0, 0;
+// COOPERATIVE: setmaxnreg.dec
+// COOPERATIVE: arith.maxsi %{{.*}}, %c1_i32
+// COOPERATIVE-LABEL: func.func @sums_of_part(
+// COOPERATIVE-NOT: addsFirst
+func.func @sums(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 0, 128>]} {
+  %c128 = arith.constant 128 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %i = arith.muli %p, %c128 : index
+  %j = arith.muli %q, %c128 : index
+  %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 1
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>
+  %s = tile.reduce sum, %x along 1 : tensor<128x128xf32>
+  tile.store %s, %c[%i, %q] : tensor<128x1xf32>, !tile.view<?x?xf32>
+  return
+}
+
+func.func @sums_of_part(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                        %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 0, 128>]} {
+  %c128 = arith.constant 128 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %i = arith.muli %p, %c128 : index
+  %j = arith.muli %q, %c128 : index
+  %part = arith.constant 1 : index
+  %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 1 part %part of 3
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>
+  %s = tile.reduce sum, %x along 1 : tensor<128x128xf32>
+  tile.store %s, %c[%i, %q] : tensor<128x1xf32>, !tile.view<?x?xf32>
+  return
+}
