@@ -213,33 +213,40 @@ void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &conf
 
 int64_t chooseRaster(const Product &product, const ProductShape &shape, bool stored,
                      const DeviceInfo &device) {
+  constexpr int64_t kMostRows = 64;
+  constexpr double kReadAgain = 1.0 / 8; // of a strip that stays in the cache, an eighth and more on an H200
   const auto [rows, columns, depth] = shape;
   const Block &block = product.block;
   const int64_t cached = device.cacheBytes / (stored ? 3 : 2); // both halves of Hopper's cache keep copies
-  constexpr int64_t kMostRows = 64;
-  constexpr double kReadAgain = 1.0 / 8; // of a strip that stays in the cache, an eighth and more on an H200
   const int64_t strips = ceilDiv(rows, block.rows), across = ceilDiv(columns, block.columns);
   const int64_t rowStrip = 2 * block.rows * depth, columnStrips = 2 * block.columns * depth * across;
-  // A raster's tiles come one after the other, and those of one row lie in so many waves, on average.
-  const auto wavesOf = [&](int64_t raster) {
-    const int64_t tiles = raster * across;
-    return 1.0 + static_cast<double>(tiles - std::gcd(tiles, device.units)) / device.units;
+  // CTAs of a cluster share the larger of a tile's operands, and count as one here.
+  const int64_t cluster = std::max(1, product.clusterCtas),
+                workers = std::max<int64_t>(1, device.units / cluster);
+  const int64_t abreast = block.rows >= block.columns ? cluster : 1, below = cluster / abreast;
+  const int64_t perRow = ceilDiv(across, abreast);
+  const int64_t waves = ceilDiv(ceilDiv(strips, below) * perRow, workers);
+
+  const auto stays = [&](int64_t raster) { return raster * rowStrip <= cached; };
+  // A raster's tiles come one after the other, and those of one of its rows lie in so many waves, on average.
+  const auto wavesOfRow = [&](int64_t raster) {
+    const int64_t tiles = raster / below * perRow;
+    return 1.0 + static_cast<double>(tiles - std::gcd(tiles, workers)) / static_cast<double>(workers);
   };
   const auto bytes = [&](int64_t raster) {
-    const double waves = wavesOf(raster);
-    const double leftReads = raster * rowStrip <= cached ? 1 + kReadAgain * (waves - 1) : waves;
-    const int64_t rightReads = columnStrips <= cached ? 1 : ceilDiv(strips, raster);
-    return strips * rowStrip * leftReads + columnStrips * rightReads;
+    const double ofRow = wavesOfRow(raster), leftReads = stays(raster) ? 1 + kReadAgain * (ofRow - 1) : ofRow;
+    // Several rasters in one wave read the columns together.
+    const int64_t rightReads = columnStrips <= cached ? 1 : std::min(ceilDiv(strips, raster), waves);
+    return static_cast<double>(strips * rowStrip) * leftReads +
+           static_cast<double>(columnStrips * rightReads);
   };
-  // CTAs of a cluster share the larger of a tile's operands.
-  const int64_t abreast = block.rows >= block.columns ? std::max(1, product.clusterCtas) : 1,
-                below = std::max(1, product.clusterCtas) / abreast;
   const auto isCandidate = [&](int64_t raster) {
-    if (raster == strips && raster * rowStrip <= cached) return true; // what they share is read once at all
-    return raster % below == 0 && device.units % (raster * abreast) == 0;
+    if (stays(raster) && raster == strips) return true;
+    if (device.units % raster) return false;
+    return !stays(raster) || workers % (raster / below) == 0; // waves of whole columns
   };
-  int64_t best = 1;
-  for (int64_t raster = 2; raster <= std::min(strips, kMostRows); ++raster)
+  int64_t best = below;
+  for (int64_t raster = 2 * below; raster <= std::min(strips, kMostRows); raster += below)
     if (isCandidate(raster) && bytes(raster) <= bytes(best)) best = raster;
   return best;
 }

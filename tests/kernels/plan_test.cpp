@@ -125,8 +125,8 @@ TEST(PlanForHopper, ProductsTakeWarpsWithRoles) {
   const Problem p = hopperProblem(16384, 4096, 128256);
   const Config config = *plan(p, Variant::automatic, 0, h200());
   EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 4 stages, raster 12, cluster 1");
-  EXPECT_EQ(config.dHidden.str(), "256x192/0 cooperative, 3 stages, raster 6, cluster 2");
-  EXPECT_EQ(config.dWeight.str(), "192x256/0 cooperative, 3 stages, raster 12, cluster 2");
+  EXPECT_EQ(config.dHidden.str(), "256x192/0 cooperative, 3 stages, raster 12, cluster 2");
+  EXPECT_EQ(config.dWeight.str(), "192x256/0 cooperative, 3 stages, raster 2, cluster 2");
   for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
     EXPECT_LE(sharedBytesOf(p, kind, config[kind]), h200().sharedBytes);
 }
@@ -148,10 +148,11 @@ TEST(PlanForHopper, RastersReadTheFewestBytes) {
   // All rows of a chunk, whose 16 MiB stay in the cache; twice as many do not.
   EXPECT_EQ(raster({128, 192}, {2048, 128256, 4096}, 1), 16);
   EXPECT_EQ(raster({128, 192}, {4096, 128256, 4096}, 1), 11);
-  // Pairs: 6 rows of all 11 pairs of columns, 11 rows of 6 pairs, or 6 pairs of rows.
-  EXPECT_EQ(raster({256, 192}, {16384, 4096, 128256}, 2), 6);
+  // Pairs: 12 rows of all 11 pairs of columns, which are two waves; 11 rows of 6 pairs; a pair of rows of all
+  // 16 columns, of which a wave has four.
+  EXPECT_EQ(raster({256, 192}, {16384, 4096, 128256}, 2), 12);
   EXPECT_EQ(raster({256, 192}, {16384, 128256, 4096}, 2, false), 11);
-  EXPECT_EQ(raster({192, 256}, {128256, 4096, 16384}, 2), 12);
+  EXPECT_EQ(raster({192, 256}, {128256, 4096, 16384}, 2), 2);
 }
 
 std::string hiddenProduct(int64_t rows, int64_t hidden, int64_t classes) {
