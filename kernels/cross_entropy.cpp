@@ -125,7 +125,8 @@ public:
 
 private:
   Status compact() {
-    if (t_.logits.sizes[0] == 0) TW_RETURN_IF_ERROR(fill(device_, w_.summary, 0, stream_));
+    if (t_.logits.sizes[0] == 0) // which no program does then
+      TW_RETURN_IF_ERROR(fill(device_, w_.summary, 0, stream_));
     for (const TensorRef &ofRows : {w_.entropy, w_.correct, w_.top, w_.norm}) // what ignored rows keep
       if (ofRows.data) TW_RETURN_IF_ERROR(fill(device_, ofRows, 0, stream_));
     if (w_.argmax.data) TW_RETURN_IF_ERROR(fill(device_, w_.argmax, 0xFF, stream_));

@@ -36,6 +36,12 @@ bool canCopy(Value view, int64_t contractedAxis, int64_t positions) {
   return isa<BlockArgument>(view) && (depthIsMinor ? positions <= 256 : positions % 64 == 0);
 }
 
+/// Whether a store is of a tile of the product's shape.
+bool storesTile(Operation *op, tile::ContractOp product) {
+  return isStore(op) &&
+         tile::tileType(tileOf(op)).getShape() == tile::tileType(product.getResult()).getShape();
+}
+
 /// A store of the whole product's shape to a matrix that nothing else touches, but what is replaced: threads
 /// could not see what the copy engine has yet to write.
 Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product) {
@@ -44,25 +50,19 @@ Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product) {
   kernel.walk([&](Operation *op) {
     if ((!isLoad(op) && !isStore(op)) || (isLoad(op) && isReplaced(op))) return;
     ++accesses[rootOf(viewOf(op))];
-    const bool fits =
-        isStore(op) && TileStore::canStore(op) &&
-        tile::tileType(op->getOperand(0)).getShape() == tile::tileType(product.getResult()).getShape();
-    if (fits && !found) found = op;
+    if (!found && storesTile(op, product) && TileStore::canStore(op)) found = op;
   });
   return found && accesses[rootOf(viewOf(found))] == 1 ? found : nullptr;
 }
 
 /// Whether all that is stored of the product is one sum, or another reduction, of its rows or columns.
 bool isReducedOnce(func::FuncOp kernel, tile::ContractOp product) {
-  const auto shape = tile::tileType(product.getResult()).getShape();
-  int64_t stores = 0;
-  bool reduces = true;
+  int64_t stores = 0, ofTiles = 0;
   kernel.walk([&](Operation *op) {
-    if (!isStore(op)) return;
-    ++stores;
-    reduces &= tile::tileType(op->getOperand(0)).getShape() != shape;
+    stores += isStore(op);
+    ofTiles += storesTile(op, product);
   });
-  return stores == 1 && reduces;
+  return stores == 1 && ofTiles == 0;
 }
 
 bool rolesFit(WarpRoles roles, int64_t rows, int64_t columns) {

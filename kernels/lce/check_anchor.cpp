@@ -55,8 +55,8 @@ Kernel joinSums() {
                anchor = k.output("anchor", ElementType::f32, 1);
 
     const Range rows = k.blockRows(total.dim(0), kRows), blocks = k.whole(sums.dim(1));
-    const Tile isWanted = redo[rows] > 0;
-    k.ifThen(k.toCondition(max(redo[rows], Axis::rows) > 0), [&] {
+    const Tile asked = redo[rows], isWanted = asked > 0;
+    k.ifThen(k.toCondition(max(asked, Axis::rows) > 0), [&] {
       const Tile top = max(tops.at(rows, blocks), Axis::columns);
       const Tile parts = sums.at(rows, blocks) * exp(tops.at(rows, blocks) - top);
       k.store(total, rows, select(isWanted, sum(parts, Axis::columns), total[rows]));

@@ -6,18 +6,17 @@ namespace tilewright::lce {
 namespace {
 
 /// From 0 to the number of valid rows, which come first: whoever has the last of them knows it, and where
-/// there is none, the first program.
-void storePending(KernelBuilder &k, const View &pending, const View &row, const Range &rows) {
-  const Tile isValid = rowNumbers(k, row, rows) >= 0;
-  const Tile isLast = isValid & (rowNumbers(k, row, k.range(Axis::rows, rows.begin + 1, rows.extent)) < 0);
-  k.scatter(pending, select(isLast, integer(k, 1), -1), rows.positions() + 1);
+/// there is none, the first program. `from`: the numbers of `rows`.
+void storePending(KernelBuilder &k, const View &pending, const View &row, const Range &rows,
+                  const Tile &from) {
+  const Tile next = rowNumbers(k, row, k.range(Axis::rows, rows.begin + 1, rows.extent));
+  k.scatter(pending, select((from >= 0) & (next < 0), integer(k, 1), -1), rows.positions() + 1);
   k.ifThen(rows.begin == k.constant(0), [&] {
-    const Tile some = max(select(isValid, integer(k, 1), 0), Axis::rows);
     const auto store = [&](int64_t place, const Tile &value) {
       k.store(pending, k.range(Axis::rows, k.constant(place), 1), value);
     };
     store(0, integer(k, 0));
-    k.ifThen(k.toCondition(some == 0), [&] { store(1, integer(k, 0)); });
+    k.ifThen(k.toCondition(max(from, Axis::rows) < 0), [&] { store(1, integer(k, 0)); });
   });
 }
 
@@ -55,7 +54,7 @@ Kernel gatherRows(const GatherRowsSpec &spec) {
         k.store(target, rows, z);
         k.store(anchor, rows, max(z, kLeastAnchor * number(k, 1)));
         k.store(redo, rows, select(from >= 0, integer(k, 1), 0));
-        storePending(k, pending, row, rows);
+        storePending(k, pending, row, rows, from);
         if (!spec.rates) return;
         const Tile ofRow = times(terms.rowRate(place), number(k, 1));
         k.store(rate, rows, ofRow);

@@ -92,7 +92,7 @@ double hiddenRounds(const Problem &problem, const Config &config, int64_t rows, 
 void chooseOrderAndStages(const Problem &problem, ProductKind kind, const ProductShape &shape,
                           const DeviceInfo &device, Product &product) {
   const bool stores = storesTiles(problem, kind);
-  product.rasterRows = static_cast<int>(chooseRaster(product, shape, stores, device));
+  product.rasterRows = chooseRaster(product, shape, stores, device);
   product.stages = stores ? 4 : 5;
   while (product.stages > 3 && sharedBytesOf(problem, kind, product) > device.sharedBytes)
     --product.stages;
@@ -169,7 +169,7 @@ Product choosePortableProduct(const ProductShape &shape, const DeviceInfo &devic
   };
   Product product;
   product.block = {fit(shape.rows, 32, 128), fit(shape.columns, kColumnStep, 128)};
-  product.rasterRows = static_cast<int>(chooseRaster(product, shape, true, device));
+  product.rasterRows = chooseRaster(product, shape, true, device);
   return product;
 }
 
@@ -211,8 +211,7 @@ void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &conf
   }
 }
 
-int64_t chooseRaster(const Product &product, const ProductShape &shape, bool stored,
-                     const DeviceInfo &device) {
+int chooseRaster(const Product &product, const ProductShape &shape, bool stored, const DeviceInfo &device) {
   constexpr int64_t kMostRows = 64;
   constexpr double kReadAgain = 1.0 / 8; // of a strip that stays in the cache, an eighth and more on an H200
   const auto [rows, columns, depth] = shape;
@@ -246,9 +245,11 @@ int64_t chooseRaster(const Product &product, const ProductShape &shape, bool sto
     return !stays(raster) || workers % (raster / below) == 0; // waves of whole columns
   };
   int64_t best = below;
+  double fewest = bytes(best);
   for (int64_t raster = 2 * below; raster <= std::min(strips, kMostRows); raster += below)
-    if (isCandidate(raster) && bytes(raster) <= bytes(best)) best = raster;
-  return best;
+    if (isCandidate(raster))
+      if (const double read = bytes(raster); read <= fewest) best = raster, fewest = read;
+  return static_cast<int>(best);
 }
 
 double roundsOf(ProductKind kind, const Product &product, const ProductShape &shape, const DeviceInfo &device,

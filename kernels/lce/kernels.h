@@ -31,9 +31,8 @@ constexpr double kLeastAnchor = -1e38;
 /// valid rows, which are all pending: pending = 0, their number. With `rates`, also dz/d(x·w) as far as it is
 /// the row's, and that of the target.
 ///
-/// (x N×H, w V×H, row C, label C, logit terms, out xc C×H, out target C, out anchor C, out redo C, out
-/// pending 2
-///  [, out row_norm C][, out rate C, out target_rate C])
+/// (x N×H, w V×H, row C, label C, logit terms, out xc C×H, out target C, out anchor C, out redo C,
+///  out pending 2[, out row_norm C][, out rate C, out target_rate C])
 struct GatherRowsSpec {
   ElementType element;
   LossTerms terms = {};
@@ -109,10 +108,9 @@ enum class Completion { none, inPlace, again };
 /// unit in which factor, moment and uniform tell what E will be, so that no number of the row leaves its
 /// range.
 ///
-/// (sums C×T or total C, target C, anchor C, row C, label C[, tops C×T, best C×T], each of `sums` C×T[,
-/// row_norm C],
-///  row terms, out row_loss N, out lse N[, out entropy N][, out argmax N, out correct N][, out top N, out
-///  norm N]
+/// (sums C×T or total C, target C, anchor C, row C, label C[, tops C×T, best C×T], each of `sums` C×T
+///  [, row_norm C], row terms, out row_loss N, out lse N[, out entropy N][, out argmax N, out correct N][,
+///  out top N, out norm N]
 ///  [, summary[, grad_output 1 or N], [xc C×H,] [rate C, target_rate C,] out scale C, out one_hot C[, out xs
 ///  C×H]
 ///   [, out factor C[, out moment C]][, out uniform C][, out self C]])

@@ -94,7 +94,7 @@ Status Launches::prepareProduct(ProductKind product) {
   selectChunk(config_.chunks(p_) - 1);
   if (product == ProductKind::dHidden) return Status();
   TW_RETURN_IF_ERROR(compact());
-  return gatherRows(); // `redo` is 0 after a call, and dX's tail may lie where rows were
+  return gatherRows(); // nothing is pending after a call, and dX's tail may lie where rows were
 }
 
 Status Launches::launchProduct(ProductKind product) {
@@ -106,8 +106,8 @@ Status Launches::launchProduct(ProductKind product) {
 }
 
 Status Launches::compact() {
-  if (p_.rows == 0) TW_RETURN_IF_ERROR(fill(device_, w_.summary, 0, stream_));
-  for (const TensorRef &ofRows : {w_.entropy, w_.correct, w_.top, w_.norm}) // what ignored rows keep
+  if (p_.rows == 0) TW_RETURN_IF_ERROR(fill(device_, w_.summary, 0, stream_)); // which no program does then
+  for (const TensorRef &ofRows : {w_.entropy, w_.correct, w_.top, w_.norm})    // what ignored rows keep
     if (ofRows.data) TW_RETURN_IF_ERROR(fill(device_, ofRows, 0, stream_));
   if (w_.argmax.data) TW_RETURN_IF_ERROR(fill(device_, w_.argmax, 0xFF, stream_));
   KernelArguments arguments = {t_.label,   options_.ignoreIndex,  p_.classes, w_.row, w_.compactLabel,

@@ -134,8 +134,7 @@ double productTime(ProductKind kind, const Product &product, const ProductShape 
 /// once, and a strip that stays in the second-level cache is hardly read again. Such that a wave of the
 /// multiprocessors, which may work in clusters, is of whole columns, or all rows where they stay in the
 /// cache. What tiles that are `stored` write takes a part of it.
-int64_t chooseRaster(const Product &product, const ProductShape &shape, bool stored,
-                     const DeviceInfo &device);
+int chooseRaster(const Product &product, const ProductShape &shape, bool stored, const DeviceInfo &device);
 
 /// Shared memory that a program with such roles takes, in bytes: the ring of operand stages, and what is on
 /// its way out.
