@@ -14,9 +14,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kRest = std::chrono::milliseconds(60);
-constexpr int kFewestRounds = 3, kMostRounds = 15, kLongRounds = 2;
-constexpr double kLongestTurn = 1.7; // seconds
-constexpr int kWaits = 6;            // of a turn
+constexpr int kFewestRounds = 3, kMostRounds = 15;
+constexpr int kLongRounds = 2, kSettlingRounds = 1; // of long turns; the latter come first and do not count
+constexpr double kLongestTurn = 1.7;                // seconds
+constexpr int kWaits = 6;                           // of a turn
 
 /// Of one run, of so many that nothing is waited for in between.
 StatusOr<double> timeRuns(const Stopwatch &stopwatch, const Contestant &contestant, int runs) {
@@ -28,17 +29,17 @@ StatusOr<double> timeRuns(const Stopwatch &stopwatch, const Contestant &contesta
   return milliseconds / runs;
 }
 
-/// Appends the times that count.
-Status takeTurn(const Stopwatch &stopwatch, const Contestant &contestant, int runs, double turnSeconds,
-                std::vector<double> &times) {
+/// The times that count: of the turn's second half.
+StatusOr<std::vector<double>> takeTurn(const Stopwatch &stopwatch, const Contestant &contestant, int runs,
+                                       double turnSeconds) {
   std::vector<double> turn;
   const Clock::time_point start = Clock::now();
   do {
     TW_ASSIGN_OR_RETURN(const double milliseconds, timeRuns(stopwatch, contestant, runs));
     turn.push_back(milliseconds);
   } while (millisecondsSince(start) < 1000 * turnSeconds);
-  times.insert(times.end(), turn.begin() + turn.size() / 2, turn.end());
-  return {};
+  turn.erase(turn.begin(), turn.begin() + turn.size() / 2);
+  return turn;
 }
 
 } // namespace
@@ -57,13 +58,16 @@ StatusOr<double> wallMilliseconds(const std::function<Status()> &work) {
 
 ContestMethod ContestMethod::of(const Device &device, double seconds, std::size_t contestants) {
   if (device.target().kind != TargetKind::nvptx) return {seconds, 0};
-  return {seconds, std::min(kLongestTurn, seconds / (kLongRounds * static_cast<double>(contestants)))};
+  return {seconds, std::min(kLongestTurn,
+                            seconds / ((kSettlingRounds + kLongRounds) * static_cast<double>(contestants)))};
 }
 
 std::string ContestResult::method() const {
   if (turnSeconds == 0) return fmt::format("medians of {} rounds in turn", rounds);
-  return fmt::format("medians of the second halves of {} rounds, in which each worked alone for {:.1f} s",
-                     rounds, turnSeconds);
+  return fmt::format(
+      "medians of the second halves of {} rounds behind one that does not count, in which each worked "
+      "alone for {:.1f} s",
+      rounds, turnSeconds);
 }
 
 StatusOr<ContestResult> contest(const Stopwatch &stopwatch, const std::vector<Contestant> &contestants,
@@ -83,10 +87,13 @@ StatusOr<ContestResult> contest(const Stopwatch &stopwatch, const std::vector<Co
     result.rounds = static_cast<int>(
         std::clamp<double>(1000 * method.seconds / roundMilliseconds, kFewestRounds, kMostRounds));
   std::vector<std::vector<double>> times(contestants.size());
-  for (int round = 0; round < result.rounds; ++round)
-    for (std::size_t i = 0; i < contestants.size(); ++i) {
+  for (int round = method.turnSeconds > 0 ? -kSettlingRounds : 0; round < result.rounds; ++round)
+    for (std::size_t at = 0; at < contestants.size(); ++at) {
+      const std::size_t i = round % 2 ? contestants.size() - 1 - at : at;
       std::this_thread::sleep_for(kRest);
-      TW_RETURN_IF_ERROR(takeTurn(stopwatch, contestants[i], runs[i], method.turnSeconds, times[i]));
+      TW_ASSIGN_OR_RETURN(const std::vector<double> turn,
+                          takeTurn(stopwatch, contestants[i], runs[i], method.turnSeconds));
+      if (round >= 0) times[i].insert(times[i].end(), turn.begin(), turn.end());
     }
   for (const std::vector<double> &of : times)
     result.median.push_back(medianOf(of));

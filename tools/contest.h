@@ -26,7 +26,8 @@ struct ContestMethod {
   double turnSeconds = 0;
 
   /// What suits the device: a CPU's turns are single runs. A GPU needs about a second under load until its
-  /// clock has settled where the power limit allows, so each works alone for up to 1.7 s, twice.
+  /// clock has settled where the power limit allows, so each works alone for up to 1.7 s, three times; behind
+  /// idle time its power swings for seconds, so the first of them does not count.
   static ContestMethod of(const Device &device, double seconds, std::size_t contestants);
 };
 
@@ -39,7 +40,9 @@ struct ContestResult {
 };
 
 /// Times everyone in turn, round after round, so that a machine that slows down slows all of them (turns of
-/// single runs: 3 rounds at least, 15 at most; longer ones: 2). One unmeasured run of each comes first.
+/// single runs: 3 rounds at least, 15 at most; longer ones: 2, behind one that does not count). Every other
+/// round goes backwards, for each inherits the clock that the one before it left. One unmeasured run of each
+/// comes first.
 /// Before each turn threads of the one before are given time to fall asleep: libraries let theirs spin for a
 /// while, which costs whoever comes next.
 StatusOr<ContestResult> contest(const Stopwatch &stopwatch, const std::vector<Contestant> &contestants,

@@ -29,9 +29,9 @@ struct ProductFrame {
   Num cta;                 ///< i32: this CTA's number in its cluster
 };
 
-/// What of the contracted axis a program's product runs over, in steps of kStageDepth. Every other program of
-/// a CTA runs backwards: it begins with what the one before it ended with, which of the operand that both
-/// read is what the second-level cache still has.
+/// What of the contracted axis a program's product runs over, in steps of kStageDepth. Where the axis goes
+/// along rows of both operands, every other program of a CTA runs backwards: it begins with what the one
+/// before it ended with, which of the operand that both read is what the second-level cache still has.
 struct ProductSpan {
   Num depth;  ///< i64: length of the whole axis; whichever operand has more, the rest would meet zeros
   Num first;  ///< i64: where the first step begins

@@ -89,8 +89,8 @@ TEST(Contest, takesTurnsAndReportsMedians) {
   StatusOr<ContestResult> result = contest(clock.stopwatch, {first, second}, {0.3, 0});
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->rounds, 3);
-  EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2, 1, 2, 1, 2}));
-  EXPECT_EQ(result->median, (std::vector<double>{3, 100})); // the first round, 1, does not count
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2, 2, 1, 1, 2}));
+  EXPECT_EQ(result->median, (std::vector<double>{3, 100})); // the first run, 1, does not count
   const Contestant failing{"failing", [] { return runtimeError("no"); }};
   EXPECT_FALSE(contest(clock.stopwatch, {failing}, {1, 0}).ok());
 }
@@ -106,6 +106,17 @@ TEST(Contest, theFirstHalfOfALongTurnDoesNotCount) {
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->rounds, 2);
   EXPECT_EQ(result->median, std::vector<double>{1});
+}
+
+TEST(Contest, TheFirstRoundOfLongTurnsDoesNotCount) {
+  std::vector<int> order;
+  FakeClock clock;
+  const Contestant first{"first", [&] { return order.push_back(1), clock.now += order.size(), Status(); }};
+  const Contestant second{"second", [&] { return order.push_back(2), clock.now += order.size(), Status(); }};
+  const StatusOr<ContestResult> result = contest(clock.stopwatch, {first, second}, {1, 1e-9}); // of one run
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 2, 1, 1, 2, 2, 1}));
+  EXPECT_EQ(result->median, (std::vector<double>{(5 + 8) / 2.0, (6 + 7) / 2.0}));
 }
 
 TEST(Contest, WaitsSeldomInALongTurn) {
