@@ -12,7 +12,7 @@
 namespace tilewright {
 namespace {
 
-constexpr double kSeconds = 12; // of measuring one shape
+constexpr double kSeconds = 16; // of measuring one shape
 constexpr int64_t kSamples = 8;
 
 /// With the logits that a floor writes.

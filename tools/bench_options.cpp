@@ -10,7 +10,7 @@
 namespace tilewright {
 namespace {
 
-constexpr double kSeconds = 40; // of measuring one shape
+constexpr double kSeconds = 60; // of measuring one shape
 
 /// What options need beside the plain loss's tensors.
 struct OptionTensors {

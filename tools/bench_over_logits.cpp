@@ -14,7 +14,7 @@
 namespace tilewright {
 namespace {
 
-constexpr double kSeconds = 8;
+constexpr double kSeconds = 11;
 constexpr int64_t kSamples = 16; // rows that are checked
 
 /// Of so many numbers at least are the first rows, which all others repeat: to draw them all would take

@@ -88,8 +88,7 @@ StatusOr<ContestResult> contest(const Stopwatch &stopwatch, const std::vector<Co
         std::clamp<double>(1000 * method.seconds / roundMilliseconds, kFewestRounds, kMostRounds));
   std::vector<std::vector<double>> times(contestants.size());
   for (int round = method.turnSeconds > 0 ? -kSettlingRounds : 0; round < result.rounds; ++round)
-    for (std::size_t at = 0; at < contestants.size(); ++at) {
-      const std::size_t i = round % 2 ? contestants.size() - 1 - at : at;
+    for (std::size_t i = 0; i < contestants.size(); ++i) {
       std::this_thread::sleep_for(kRest);
       TW_ASSIGN_OR_RETURN(const std::vector<double> turn,
                           takeTurn(stopwatch, contestants[i], runs[i], method.turnSeconds));

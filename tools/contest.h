@@ -40,11 +40,9 @@ struct ContestResult {
 };
 
 /// Times everyone in turn, round after round, so that a machine that slows down slows all of them (turns of
-/// single runs: 3 rounds at least, 15 at most; longer ones: 2, behind one that does not count). Every other
-/// round goes backwards, for each inherits the clock that the one before it left. One unmeasured run of each
-/// comes first.
-/// Before each turn threads of the one before are given time to fall asleep: libraries let theirs spin for a
-/// while, which costs whoever comes next.
+/// single runs: 3 rounds at least, 15 at most; longer ones: 2, behind one that does not count). One
+/// unmeasured run of each comes first. Before each turn threads of the one before are given time to fall
+/// asleep: libraries let theirs spin for a while, which costs whoever comes next.
 StatusOr<ContestResult> contest(const Stopwatch &stopwatch, const std::vector<Contestant> &contestants,
                                 const ContestMethod &method);
 /// On a device, by its own clock and for about so many seconds.
