@@ -32,9 +32,10 @@ struct GridAxis {
 
 /// How a kernel reads or writes boxes of a matrix by TMA: 128-byte swizzle, zeros beyond the matrix's end.
 struct TensorMap {
-  int parameter = 0;      ///< the view, of rank 2
-  int64_t boxRows = 0;    ///< 1 to 256
-  int64_t boxColumns = 0; ///< 128 bytes
+  int parameter = 0;         ///< the view, of rank 2
+  int64_t boxRows = 0;       ///< 1 to 256
+  int64_t boxColumns = 0;    ///< 128 bytes
+  bool roundsToTf32 = false; ///< fp32 that is read is rounded to TF32, to nearest, ties to even
 };
 
 /// A compiled kernel: what a device needs in order to load and launch it, and nothing that refers to the

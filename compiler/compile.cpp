@@ -99,7 +99,7 @@ void describeLaunch(Artifact &artifact, ModuleOp lowered) {
     artifact.clusterCtas = static_cast<int>(ctas.getInt());
   if (auto maps = function->getAttrOfType<ArrayAttr>("tensor_maps"))
     for (auto map : maps.getAsRange<DenseI64ArrayAttr>())
-      artifact.tensorMaps.push_back({static_cast<int>(map[0]), map[1], map[2]});
+      artifact.tensorMaps.push_back({static_cast<int>(map[0]), map[1], map[2], map[3] != 0});
 }
 
 Status generateCode(Artifact &artifact, ModuleOp lowered, const Target &target,

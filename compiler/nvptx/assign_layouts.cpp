@@ -12,8 +12,8 @@ using namespace mlir;
 using layout::AxisMap;
 
 Multiply multiplyFor(Type left, Type right, const LoweringOptions &options) {
-  if (left == right && (left.isBF16() || left.isF16()))
-    return options.warpgroups ? Multiply::wgmma : Multiply::mma16;
+  if (options.warpgroups) return Multiply::wgmma; // see planWarps
+  if (left == right && (left.isBF16() || left.isF16())) return Multiply::mma16;
   return options.tf32 ? Multiply::tf32 : Multiply::fma; // which holds 16-bit numbers exactly
 }
 

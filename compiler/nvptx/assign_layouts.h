@@ -12,7 +12,7 @@ namespace tilewright::nvptx {
 
 /// What multiplies the operands of a product.
 enum class Multiply {
-  wgmma, ///< wgmma of a warpgroup on bf16 or f16 in shared memory
+  wgmma, ///< wgmma of a warpgroup on shared memory: bf16, f16, or fp32 rounded to TF32
   mma16, ///< mma.sync m16n8k16 on bf16 or f16
   tf32,  ///< mma.sync m16n8k8 on fp32 operands rounded to TF32
   fma,   ///< fp32 multiply-adds

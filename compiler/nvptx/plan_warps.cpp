@@ -95,8 +95,8 @@ bool runInStep(func::FuncOp kernel, tile::ContractOp product, int64_t axis) {
 
 /// Two CTAs share the larger operand that they can.
 void shareOperand(func::FuncOp kernel, tile::ContractOp product, WarpPlan &plan) {
-  const StagedOperand operands[] = {{plan.rows, product.getAAxis() == 1, {}, {}},
-                                    {plan.columns, product.getBAxis() == 1, {}, {}}};
+  const StagedOperand operands[] = {{plan.rows, product.getAAxis() == 1, plan.stageDepth, {}, {}},
+                                    {plan.columns, product.getBAxis() == 1, plan.stageDepth, {}, {}}};
   const int64_t larger = plan.rows >= plan.columns ? 0 : 1;
   for (int64_t operand : {larger, 1 - larger}) {
     const int64_t axis = 1 - operand;
@@ -105,6 +105,17 @@ void shareOperand(func::FuncOp kernel, tile::ContractOp product, WarpPlan &plan)
     plan.clusterAxis = axis;
     return;
   }
+}
+
+/// Bytes of an operand's numbers if the tensor cores take both operands from shared memory, else 0. TF32 only
+/// where lines run along the contracted axis; parts of that are multiples of 64 (tile::kPartUnit).
+int64_t operandBytes(tile::ContractOp product, bool tf32) {
+  auto elementOf = [](Value view) { return cast<tile::ViewType>(view.getType()).getElement(); };
+  Type element = elementOf(product.getA());
+  if (element != elementOf(product.getB())) return 0;
+  if (element.isBF16() || element.isF16()) return 2;
+  const bool isKMajor = product.getAAxis() == 1 && product.getBAxis() == 1;
+  return element.isF32() && tf32 && isKMajor && !product.getPart() ? 4 : 0;
 }
 
 } // namespace
@@ -131,13 +142,10 @@ std::optional<WarpPlan> planWarps(func::FuncOp kernel, const LoweringOptions &op
   if (!options.hopper || options.roles == WarpRoles::alike) return std::nullopt;
   tile::ContractOp product = onlyProduct(kernel);
   if (!product) return std::nullopt;
-  auto elementOf = [](Value view) { return cast<tile::ViewType>(view.getType()).getElement(); };
-  Type element = elementOf(product.getA());
-  const bool is16Bit = element.isBF16() || element.isF16();
+  const int64_t bytes = operandBytes(product, options.tf32);
   auto type = tile::tileType(product.getResult());
   const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
-  if (!is16Bit || elementOf(product.getB()) != element ||
-      isWritten(cast<BlockArgument>(rootOf(product.getA()))) ||
+  if (!bytes || isWritten(cast<BlockArgument>(rootOf(product.getA()))) ||
       isWritten(cast<BlockArgument>(rootOf(product.getB()))) ||
       !canCopy(product.getA(), product.getAAxis(), rows) ||
       !canCopy(product.getB(), product.getBAxis(), columns))
@@ -147,7 +155,7 @@ std::optional<WarpPlan> planWarps(func::FuncOp kernel, const LoweringOptions &op
     roles = rolesFit(WarpRoles::pingPong, rows, columns) ? WarpRoles::pingPong : WarpRoles::cooperative;
   if (!rolesFit(roles, rows, columns)) return std::nullopt;
 
-  WarpPlan plan{roles, options.stages ? options.stages : 4, rows, columns};
+  WarpPlan plan{roles, options.stages ? options.stages : 4, rows, columns, kLineBytes / bytes};
   plan.boxedStore = boxedStore(kernel, product);
   plan.replacesSums = isReducedOnce(kernel, product) && !product.getPart();
   while (plan.stages > 1 && SharedMemory(plan).bytes > options.sharedLimit)

@@ -32,11 +32,13 @@ func::FuncOp declareWithMaps(func::FuncOp kernel, OpBuilder &b, int64_t maps) {
 /// What the runtime must know: the maps' parameters and boxes, and how to launch.
 void describe(func::FuncOp lowered, tile::ContractOp product, const WarpPlan &plan, int64_t sharedBytes) {
   OpBuilder b(lowered.getContext());
-  auto map = [&](Value view, int64_t rows, int64_t columns) -> Attribute {
-    return b.getDenseI64ArrayAttr({cast<BlockArgument>(rootOf(view)).getArgNumber(), rows, columns});
+  auto map = [&](Value view, int64_t rows, int64_t columns, bool toTf32 = false) -> Attribute {
+    return b.getDenseI64ArrayAttr({cast<BlockArgument>(rootOf(view)).getArgNumber(), rows, columns, toTf32});
   };
   auto operand = [&](Value view, bool depthIsMinor, int64_t positions, int64_t shares) {
-    return map(view, StagedOperand{positions, depthIsMinor, {}, {}, shares}.boxRows(), kStageDepth);
+    const StagedOperand staged{positions, depthIsMinor, plan.stageDepth, {}, {}, shares};
+    const bool isF32 = cast<tile::ViewType>(view.getType()).getElement().isF32();
+    return map(view, staged.boxRows(), plan.stageDepth, isF32);
   };
   SmallVector<Attribute> maps{
       operand(product.getA(), product.getAAxis() == 1, plan.rows, plan.sharesOf(0)),

@@ -16,7 +16,8 @@ namespace tilewright::nvptx {
 struct WarpPlan {
   WarpRoles roles;
   int64_t stages;
-  int64_t rows, columns; ///< of a program's product
+  int64_t rows, columns;   ///< of a program's product
+  int64_t stageDepth = 64; ///< numbers of the contracted axis in a stage: 32 of fp32, rounded to TF32
   /// CTAs of a cluster, which run neighbours along an axis of the grid in step: in a row of it (1) the left
   /// operand is the same for all, in a column (0) the right one, and each copies a part of it to the shared
   /// memory of all. Bytes not moved from the second-level cache are power that the tensor cores have.

@@ -15,12 +15,14 @@ constexpr int64_t kTurnBarrier = 3; ///< and 4: the turn of each warpgroup, ping
 constexpr int64_t kBoxBarrier = 5;  ///< and 6: of each warpgroup, about its boxes
 
 StagedOperand leftOf(FunctionLowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
-  return {frame.plan.rows, op.getAAxis() == 1,     lowering.scalar(op.getAOffset()),
-          frame.leftMap,   frame.plan.sharesOf(0), frame.cta};
+  const WarpPlan &plan = frame.plan;
+  return {plan.rows,     op.getAAxis() == 1, plan.stageDepth, lowering.scalar(op.getAOffset()),
+          frame.leftMap, plan.sharesOf(0),   frame.cta};
 }
 StagedOperand rightOf(FunctionLowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
-  return {frame.plan.columns, op.getBAxis() == 1,     lowering.scalar(op.getBOffset()),
-          frame.rightMap,     frame.plan.sharesOf(1), frame.cta};
+  const WarpPlan &plan = frame.plan;
+  return {plan.columns,   op.getBAxis() == 1, plan.stageDepth, lowering.scalar(op.getBOffset()),
+          frame.rightMap, plan.sharesOf(1),   frame.cta};
 }
 
 /// Whether every other program of a CTA runs backwards. Where the axis goes along rows of memory, it does; a
@@ -30,19 +32,20 @@ bool turnsAround(tile::ContractOp op) { return op.getAAxis() == 1 && op.getBAxis
 /// `program` (i32): its number among those of the CTA. Sums that the first step replaces have one in any
 /// case, of zeros if the axis is empty.
 ProductSpan spanOf(FunctionLowering &lowering, tile::ContractOp op, const WarpPlan &plan, Num program) {
-  static_assert(kStageDepth == tile::kPartUnit);
   Emitter &e = lowering.emitter();
   Num left = lowering.view(op.getA()).sizes[op.getAAxis()];
   Num right = lowering.view(op.getB()).sizes[op.getBAxis()];
   Num depth = maximum(minimum(left, right), e.i64(0));
-  const PartSteps part = partSteps(lowering, op, depth);
-  Num first = part.begin, stride = e.i64(kStageDepth), count = e.narrow(part.end - part.begin);
+  const PartSteps part = op.getPart()
+                             ? partSteps(lowering, op, depth)
+                             : PartSteps{e.i64(0), (depth + (plan.stageDepth - 1)) / plan.stageDepth};
+  Num first = part.begin, stride = e.i64(plan.stageDepth), count = e.narrow(part.end - part.begin);
   if (turnsAround(op)) {
     const Value forwards = (program & 1) == 0;
     first = e.choose(forwards, part.begin, part.end - 1);
-    stride = e.choose(forwards, stride, e.i64(-kStageDepth));
+    stride = e.choose(forwards, stride, e.i64(-plan.stageDepth));
   }
-  return {depth, first * kStageDepth, stride, plan.replacesSums ? maximum(count, e.i32(1)) : count};
+  return {depth, first * plan.stageDepth, stride, plan.replacesSums ? maximum(count, e.i32(1)) : count};
 }
 
 /// for step in [0, steps): a loop that carries values and the steps' place in the ring.
@@ -256,7 +259,7 @@ Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, const ProductSpa
 
 /// Lines behind the end of a narrowed axis hold what lies there in memory.
 void Consumer::clearTail(const StagedOperand &left, const StagedOperand &right, Num data, Num live) {
-  auto tail = e.b.create<scf::IfOp>(live < kStageDepth, /*withElseRegion=*/false);
+  auto tail = e.b.create<scf::IfOp>(live < left.depth, /*withElseRegion=*/false);
   e.inside(tail.thenBlock(), [&] {
     for (auto [operand, at] : {std::pair{&left, data}, std::pair{&right, data + left.bytes()}})
       if (!operand->depthIsMinor) operand->clearDepth(e, at, e.narrow(live));

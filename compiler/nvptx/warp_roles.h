@@ -13,8 +13,7 @@ constexpr int64_t kExchangeBytes = 2 << 10;
 /// Where things lie in a CTA's shared memory: boxes and stages, which begin at multiples of 1024, first.
 struct SharedMemory {
   explicit SharedMemory(const WarpPlan &plan)
-      : stageBytes((plan.rows + plan.columns) * kStageDepth * 2),
-        ring(plan.boxedStore ? StoreBoxes::kBytes : 0),
+      : stageBytes((plan.rows + plan.columns) * kLineBytes), ring(plan.boxedStore ? StoreBoxes::kBytes : 0),
         exchange(llvm::alignTo(ring + StageRing::bytes(plan.stages, stageBytes), 128)),
         bytes(exchange + kExchangeBytes) {}
   int64_t stageBytes, ring, exchange, bytes;
@@ -29,7 +28,7 @@ struct ProductFrame {
   Num cta;                 ///< i32: this CTA's number in its cluster
 };
 
-/// What of the contracted axis a program's product runs over, in steps of kStageDepth. Where the axis goes
+/// What of the contracted axis a program's product runs over, a stage's depth a step. Where the axis goes
 /// along rows of both operands, every other program of a CTA runs backwards: it begins with what the one
 /// before it ended with, which of the operand that both read is what the second-level cache still has.
 struct ProductSpan {

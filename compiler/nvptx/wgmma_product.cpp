@@ -11,8 +11,7 @@ using namespace mlir;
 
 namespace {
 
-constexpr int64_t kLine = 128, kPanelBytes = 64 * kLine,
-                  kGroupBytes = 8 * kLine; // a panel of 64 lines, 8 lines
+constexpr int64_t kPanelBytes = 64 * kLineBytes, kGroupBytes = 8 * kLineBytes; // 64 lines, 8 lines
 
 /// A policy of the second-level cache, as `createpolicy` makes it. It asks for the default; but dX whose
 /// copies name it takes 1 % less time on an H200 than without (1.004 and 1.014 of cuBLAS's, medians of two).
@@ -38,8 +37,9 @@ void StagedOperand::copy(Emitter &e, Num stage, Num k, Num barrier) const {
   for (int64_t box = 0; box < boxes; ++box) {
     Num first = skipped + box * boxPositions, along = e.narrow(offset) + first, deep = e.narrow(k);
     Num column = depthIsMinor ? deep : along, row = depthIsMinor ? along : deep;
-    SmallVector<Value> operands{(stage + first * kLine).value, map, column.value, row.value, barrier.value,
-                                e.i64(kEvictNormal).value};
+    SmallVector<Value> operands{
+        (stage + first * kLineBytes).value, map, column.value, row.value, barrier.value,
+        e.i64(kEvictNormal).value};
     if (isShared) operands.push_back(e.number(e.b.getIntegerType(16), (1 << shares) - 1).value);
     e.ptx({}, "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes" + to,
           isShared ? "r,l,r,r,r,l,h,~{memory}" : "r,l,r,r,r,l,~{memory}", operands, true);
@@ -47,7 +47,7 @@ void StagedOperand::copy(Emitter &e, Num stage, Num k, Num barrier) const {
 }
 
 void StagedOperand::clearDepth(Emitter &e, Num stage, Num live) const {
-  Num begin = live * kLine + e.thread() * 16;
+  Num begin = live * kLineBytes + e.thread() * 16;
   const Value zero = e.i32(0).value;
   for (int64_t panel = 0; panel < positions / 64; ++panel) {
     auto loop = e.b.create<scf::ForOp>(e.toIndex(e.wide(begin)), e.toIndex(e.i64(kPanelBytes)),
@@ -67,8 +67,9 @@ Num StagedOperand::descriptor(Num stage) const {
   return place + (panelStep << 16);
 }
 
-int64_t StagedOperand::descriptorStep(int64_t positions, int64_t depths) const {
-  return (positions * kLine + depths * (depthIsMinor ? 2 : kLine)) / 16;
+/// A quarter is 32 bytes of each line, or 16 lines.
+int64_t StagedOperand::descriptorStep(int64_t positions, int64_t quarters) const {
+  return (positions * kLineBytes + quarters * (depthIsMinor ? 32 : 16 * kLineBytes)) / 16;
 }
 
 void addStage(Emitter &e, const StagedOperand &left, const StagedOperand &right, Type element, Num leftStage,
@@ -86,22 +87,24 @@ void addStage(Emitter &e, const StagedOperand &left, const StagedOperand &right,
     return "add.s32 low, $" + std::to_string(operand) + ", " + std::to_string(step) + ";\n\tmov.b64 " + name +
            ", {low, " + high + "};\n\t";
   };
-  const std::string type = element.isBF16() ? "bf16" : "f16";
+  const std::string type = element.isF32() ? "tf32" : element.isBF16() ? "bf16" : "f16";
   const std::string instruction = "wgmma.mma_async.sync.aligned.m64n" +
                                   std::to_string(2 * block) + // in 128 threads
-                                  "k16.f32." + type + "." + type + " {";
+                                  (element.isF32() ? "k8" : "k16") + ".f32." + type + "." + type + " {";
+  // TF32 is multiplied K-major only.
   const std::string majors =
-      std::string(left.depthIsMinor ? "0, " : "1, ") + (right.depthIsMinor ? "0" : "1");
+      element.isF32() ? ""
+                      : std::string(left.depthIsMinor ? ", 0" : ", 1") + (right.depthIsMinor ? ", 0" : ", 1");
   std::string text =
       "{ .reg .pred adds; .reg .b32 low; .reg .b64 left, right;\n\tsetp.eq.b32 adds, 0, 0;\n\t";
   if (adds)
     text += ".reg .pred addsFirst;\n\tsetp.ne.b32 addsFirst, $" + std::to_string(2 * count + 2) + ", 0;\n\t";
-  for (int64_t k = 0; k < kStageDepth; k += 16)
+  for (int64_t quarter = 0; quarter < 4; ++quarter)
     for (int64_t first = 0; first < count; first += block)
-      text += describe("left", 2 * count, left.descriptorStep(first / block * rowsBetween, k)) +
-              describe("right", 2 * count + 1, right.descriptorStep(0, k)) + instruction +
+      text += describe("left", 2 * count, left.descriptorStep(first / block * rowsBetween, quarter)) +
+              describe("right", 2 * count + 1, right.descriptorStep(0, quarter)) + instruction +
               list(block, [&](int64_t i) { return "$" + std::to_string(first + i); }) + "}, left, right, " +
-              (adds && k == 0 ? "addsFirst" : "adds") + ", 1, 1, " + majors + ";\n\t";
+              (adds && quarter == 0 ? "addsFirst" : "adds") + ", 1, 1" + majors + ";\n\t";
   const std::string constraints = list(count, [](int64_t) { return "=f"; }) + "," +
                                   list(count, [](int64_t i) { return std::to_string(i); }) + ",r,r" +
                                   (adds ? ",r" : "");

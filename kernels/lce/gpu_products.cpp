@@ -86,13 +86,18 @@ double hiddenRounds(const Problem &problem, const Config &config, int64_t rows, 
                       config.tail.parts);
 }
 
+/// Of an operand's number: where E is fp32 and X is not, of the larger one.
+int64_t bytesOf(const Problem &problem, ProductKind kind) {
+  return static_cast<int64_t>(elementBytes(problem.operands(kind).first));
+}
+
 // ---- Warps with roles --------------------------------------------------------------------------------
 
 /// The order of tiles, and as many stages as fit.
 void chooseOrderAndStages(const Problem &problem, ProductKind kind, const ProductShape &shape,
                           const DeviceInfo &device, Product &product) {
   const bool stores = storesTiles(problem, kind);
-  product.rasterRows = chooseRaster(product, shape, stores, device);
+  product.rasterRows = chooseRaster(product, shape, bytesOf(problem, kind), stores, device);
   product.stages = stores ? 4 : 5;
   while (product.stages > 3 && sharedBytesOf(problem, kind, product) > device.sharedBytes)
     --product.stages;
@@ -160,7 +165,7 @@ Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, const P
 
 /// Two programs of 128 × 128 share a multiprocessor: one multiplies while the other stores. A matrix with
 /// fewer rows or columns takes the next power of two.
-Product choosePortableProduct(const ProductShape &shape, const DeviceInfo &device) {
+Product choosePortableProduct(const ProductShape &shape, int64_t numberBytes, const DeviceInfo &device) {
   const auto fit = [](int64_t size, int64_t least, int64_t most) {
     int64_t extent = least;
     while (extent < size && extent < most)
@@ -169,7 +174,7 @@ Product choosePortableProduct(const ProductShape &shape, const DeviceInfo &devic
   };
   Product product;
   product.block = {fit(shape.rows, 32, 128), fit(shape.columns, kColumnStep, 128)};
-  product.rasterRows = chooseRaster(product, shape, true, device);
+  product.rasterRows = chooseRaster(product, shape, numberBytes, true, device);
   return product;
 }
 
@@ -178,7 +183,8 @@ Product choosePortableProduct(const ProductShape &shape, const DeviceInfo &devic
 Product chooseGpuProduct(const Problem &problem, ProductKind kind, const DeviceInfo &device,
                          const Config &config) {
   const ProductShape shape = shapeOf(problem, kind, config);
-  if (!device.warpgroups || !allowsRoles(problem, kind)) return choosePortableProduct(shape, device);
+  if (!device.warpgroups || !allowsRoles(problem, kind))
+    return choosePortableProduct(shape, bytesOf(problem, kind), device);
   return chooseWarpgroupProduct(problem, kind, shape, device, config.tailBytes);
 }
 
@@ -190,7 +196,7 @@ void chooseTail(const Problem &problem, const DeviceInfo &device, Config &config
 }
 
 bool allowsLargeTiles(const Problem &problem, ProductKind kind) {
-  if (kind == ProductKind::forward || kind == ProductKind::again) return true;
+  if (isOfLogits(kind)) return true;
   if (problem.isUniformRankOne() || problem.terms.margin) return false;
   if (kind == ProductKind::dWeight) return !problem.accumulate;
   return problem.element != ElementType::f16; // of W's rows, which it widens
@@ -211,17 +217,19 @@ void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &conf
   }
 }
 
-int chooseRaster(const Product &product, const ProductShape &shape, bool stored, const DeviceInfo &device) {
+int chooseRaster(const Product &product, const ProductShape &shape, int64_t numberBytes, bool stored,
+                 const DeviceInfo &device) {
   constexpr int64_t kMostRows = 64;
   constexpr double kReadAgain = 1.0 / 8; // of a strip that stays in the cache, an eighth and more on an H200
   const auto [rows, columns, depth] = shape;
   const Block &block = product.block;
   const int64_t cached = device.cacheBytes / (stored ? 3 : 2); // both halves of Hopper's cache keep copies
   const int64_t strips = ceilDiv(rows, block.rows), across = ceilDiv(columns, block.columns);
-  const int64_t rowStrip = 2 * block.rows * depth, columnStrips = 2 * block.columns * depth * across;
+  const int64_t rowStrip = numberBytes * block.rows * depth,
+                columnStrips = numberBytes * block.columns * depth * across;
+  const int64_t atOnce = device.units * (hasRoles(product) ? 1 : 2); // see choosePortableProduct
   // CTAs of a cluster share the larger of a tile's operands, and count as one here.
-  const int64_t cluster = std::max(1, product.clusterCtas),
-                workers = std::max<int64_t>(1, device.units / cluster);
+  const int64_t cluster = std::max(1, product.clusterCtas), workers = std::max<int64_t>(1, atOnce / cluster);
   const int64_t abreast = block.rows >= block.columns ? cluster : 1, below = cluster / abreast;
   const int64_t perRow = ceilDiv(across, abreast);
   const int64_t waves = ceilDiv(ceilDiv(strips, below) * perRow, workers);
@@ -241,7 +249,7 @@ int chooseRaster(const Product &product, const ProductShape &shape, bool stored,
   };
   const auto isCandidate = [&](int64_t raster) {
     if (stays(raster) && raster == strips) return true;
-    if (device.units % raster) return false;
+    if (atOnce % raster) return false;
     return !stays(raster) || workers % (raster / below) == 0; // waves of whole columns
   };
   int64_t best = below;
@@ -300,11 +308,12 @@ double secondPassCost(const Problem &problem, const Config &config, const Device
 
 bool allowsRoles(const Problem &problem, ProductKind kind) {
   const auto [a, b] = problem.operands(kind);
-  return problem.aligned && a == b && elementBytes(a) == 2;
+  if (!problem.aligned || a != b) return false;
+  return elementBytes(a) == 2 || (problem.tf32 && isOfLogits(kind)); // TF32 is multiplied along rows only
 }
 
 int64_t sharedBytesOf(const Problem &problem, ProductKind kind, const Product &product) {
-  constexpr int64_t rowBytes = 128;     // of an operand in one stage: 64 numbers
+  constexpr int64_t rowBytes = 128;     // of an operand in one stage
   constexpr int64_t barriers = 2 << 10; // and what aligning all that costs
   // Two store buffers of 8 KiB for each of two warpgroups.
   const int64_t staging = storesTiles(problem, kind) ? 32 << 10 : 0;

@@ -16,6 +16,9 @@ namespace tilewright::lce {
 
 /// The three products: logits, dX, dW; and the logits again, of a slice of the classes.
 enum class ProductKind { forward, dHidden, dWeight, again };
+constexpr bool isOfLogits(ProductKind kind) {
+  return kind == ProductKind::forward || kind == ProductKind::again;
+}
 
 /// What is asked for. Sizes aside, everything here enters some kernel.
 struct Problem {
@@ -66,7 +69,7 @@ struct Problem {
   bool wantsTotalsAlone() const;
   /// What a product multiplies.
   std::pair<ElementType, ElementType> operands(ProductKind kind) const {
-    if (kind == ProductKind::forward || kind == ProductKind::again) return {element, element};
+    if (isOfLogits(kind)) return {element, element};
     return {exponentials(), kind == ProductKind::dHidden ? element : exponentials()};
   }
   /// bf16 has fp32's range, which target anchors need. f16 has not: it can hold gradients of logits, in units
@@ -105,8 +108,8 @@ struct ProductShape {
   int64_t rows, columns, depth;
 };
 
-/// Whether a product can be computed with such roles, where a device can: both operands are 16-bit and
-/// aligned.
+/// Whether a product can be computed with such roles, where a device can: both operands are aligned, and of
+/// 16 bits; or of fp32 that is rounded to TF32, which `wgmma` takes where rows run along the contracted axis.
 bool allowsRoles(const Problem &problem, ProductKind kind);
 
 /// Whether a thread that holds more than 128 of a tile's sums has registers left for what becomes of them:
@@ -130,11 +133,12 @@ double productTime(ProductKind kind, const Product &product, const ProductShape 
                    const DeviceInfo &device, int64_t tailBytes = kMostTailBytes);
 
 /// How many rows of tiles should be walked column by column, as programs with such roles do, so that the
-/// fewest bytes of 16-bit operands come from memory: one wave of tiles reads strips of both operands
-/// once, and a strip that stays in the second-level cache is hardly read again. Such that a wave of the
-/// multiprocessors, which may work in clusters, is of whole columns, or all rows where they stay in the
-/// cache. What tiles that are `stored` write takes a part of it.
-int chooseRaster(const Product &product, const ProductShape &shape, bool stored, const DeviceInfo &device);
+/// fewest bytes of operands with numbers of so many bytes come from memory: one wave of tiles reads strips of
+/// both operands once, and a strip that stays in the second-level cache is hardly read again. Such that a
+/// wave of the multiprocessors, which may work in clusters, is of whole columns, or all rows where they stay
+/// in the cache. What tiles that are `stored` write takes a part of it.
+int chooseRaster(const Product &product, const ProductShape &shape, int64_t numberBytes, bool stored,
+                 const DeviceInfo &device);
 
 /// Shared memory that a program with such roles takes, in bytes: the ring of operand stages, and what is on
 /// its way out.

@@ -72,10 +72,11 @@ StatusOr<Product> readProduct(const Configuration &configuration, const ProductS
   return product;
 }
 
-/// Products whose warps have roles need aligned operands of 16 bits; a user error where there are others.
+/// Products whose warps have roles need certain operands (`allowsRoles`); a user error where there are
+/// others.
 Status checkRoles(const Problem &problem, const ProductSpec &spec, const Product &product) {
   if (!hasRoles(product) || allowsRoles(problem, spec.kind)) return {};
-  return userError(rolesOf(spec) + ": expected aligned operands of 16 bits, which " +
+  return userError(rolesOf(spec) + ": expected aligned operands of 16 bits, or logits of TF32, which " +
                    warpRolesName(product.roles) + " warps copy, found others");
 }
 

@@ -11,10 +11,10 @@ constexpr int kSwizzleSpan = 128; ///< bytes of a box's row
 constexpr int kMaxBoxRows = 256;
 constexpr std::size_t kSlots = 64;
 
-CUtensorMapDataType dataTypeOf(ElementType element) {
+CUtensorMapDataType dataTypeOf(ElementType element, bool toTf32) {
   switch (element) {
   case ElementType::f32:
-    return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    return toTf32 ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   case ElementType::bf16:
     return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   case ElementType::f16:
@@ -79,7 +79,7 @@ Status TensorMapCache::encode(const Driver &driver, const Place &place, CUtensor
   const uint64_t strides[1] = {static_cast<uint64_t>((widest + kAlignment - 1) / kAlignment * kAlignment)};
   const uint32_t box[2] = {static_cast<uint32_t>(map_.boxColumns), static_cast<uint32_t>(map_.boxRows)};
   const uint32_t everyElement[2] = {1, 1};
-  return TW_CUDA(driver, cuTensorMapEncodeTiled, &descriptor, dataTypeOf(element_), 2,
+  return TW_CUDA(driver, cuTensorMapEncodeTiled, &descriptor, dataTypeOf(element_, map_.roundsToTf32), 2,
                  const_cast<void *>(place.data), sizes, strides, box, everyElement,
                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);

@@ -71,8 +71,10 @@ json encodeArtifact(const Artifact &artifact) {
   for (const GridAxis &axis : artifact.grid)
     grid.push_back({{"parameter", axis.parameter}, {"dim", axis.dim}, {"block", axis.block}});
   for (const TensorMap &map : artifact.tensorMaps)
-    tensorMaps.push_back(
-        {{"parameter", map.parameter}, {"boxRows", map.boxRows}, {"boxColumns", map.boxColumns}});
+    tensorMaps.push_back({{"parameter", map.parameter},
+                          {"boxRows", map.boxRows},
+                          {"boxColumns", map.boxColumns},
+                          {"roundsToTf32", map.roundsToTf32}});
   return {{"kernel", artifact.kernel},
           {"target", artifact.target},
           {"parameters", parameters},
@@ -99,7 +101,8 @@ Artifact decodeArtifact(const json &value) {
   artifact.threads = value.at("threads");
   artifact.sharedBytes = value.at("sharedBytes");
   for (const json &map : value.at("tensorMaps"))
-    artifact.tensorMaps.push_back({map.at("parameter"), map.at("boxRows"), map.at("boxColumns")});
+    artifact.tensorMaps.push_back(
+        {map.at("parameter"), map.at("boxRows"), map.at("boxColumns"), map.at("roundsToTf32")});
   artifact.persistent = value.at("persistent");
   artifact.clusterCtas = value.at("clusterCtas");
   artifact.startsEarly = value.at("startsEarly");

@@ -132,6 +132,32 @@ TEST_F(HopperCall, ComputesALossAloneByTma) {
   }
 }
 
+// wgmma takes TF32 along rows only: dX and dW are products over rows.
+TEST_F(HopperCall, MultipliesTf32ByTma) {
+  LossCase data = makeCase(test::DataKind::random, 1024, 2048, 4000, ElementType::f32);
+  data.tf32 = true;
+  LossCall call;
+  EXPECT_THAT(run(data, call).configuration, HasSubstr("forward 128x192/0 pingPong"));
+  call.wantsDHidden = call.wantsDWeight = false;
+  EXPECT_THAT(run(data, call).configuration, HasSubstr("forward 256x192/0 cooperative"));
+  EXPECT_EQ(kernels.count("lce_forward"), 3u); // a loss alone has another for rows whose anchor was wrong
+  const std::string assembler = test::findPtxAssembler();
+  for (const auto &[name, artifact] : kernels) {
+    EXPECT_EQ(artifact.tensorMaps.empty(), name != "lce_forward") << name;
+    if (artifact.tensorMaps.empty()) continue;
+    EXPECT_TRUE(artifact.tensorMaps[0].roundsToTf32 && artifact.tensorMaps[1].roundsToTf32);
+    EXPECT_TRUE(artifact.tensorMaps.size() == 2 || !artifact.tensorMaps[2].roundsToTf32) << "E is stored";
+    if (assembler.empty()) continue;
+    EXPECT_EQ(test::faultsOfAssembled(assembler, artifact.assembly, "sm_90a"), "") << name;
+  }
+}
+
+TEST_F(HopperCall, ExactProductsOfF32TakePortableCode) {
+  run(makeCase(test::DataKind::random, 300, 64, 1000, ElementType::f32), {});
+  for (const auto &[name, artifact] : kernels)
+    EXPECT_TRUE(artifact.tensorMaps.empty()) << name;
+}
+
 TEST_F(HopperCall, RowsOfOddLengthTakePortableCode) {
   const LossReport report = run(smallCase(60), {});
   EXPECT_THAT(report.configuration, HasSubstr("portable code"));

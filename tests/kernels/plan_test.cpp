@@ -135,9 +135,10 @@ TEST(PlanForHopper, ProductsTakeWarpsWithRoles) {
 // them. dX's strips are long, so a wave of 132 tiles is about square.
 TEST(PlanForHopper, RastersReadTheFewestBytes) {
   const auto raster = [](const Block &block, const ProductShape &shape, int cluster, bool stored = true) {
-    Product product;
+    Product product; // 0 CTAs of a cluster: without roles
     product.block = block, product.clusterCtas = cluster;
-    return chooseRaster(product, shape, stored, h200());
+    product.roles = cluster ? Schedule::WarpRoles::cooperative : product.roles;
+    return chooseRaster(product, shape, 2, stored, h200());
   };
   EXPECT_EQ(raster({128, 192}, {16384, 128256, 4096}, 1), 12);
   EXPECT_EQ(raster({128, 192}, {16384, 128256, 4096}, 1, false), 22);
@@ -153,6 +154,8 @@ TEST(PlanForHopper, RastersReadTheFewestBytes) {
   EXPECT_EQ(raster({256, 192}, {16384, 4096, 128256}, 2), 12);
   EXPECT_EQ(raster({256, 192}, {16384, 128256, 4096}, 2, false), 11);
   EXPECT_EQ(raster({192, 256}, {128256, 4096, 16384}, 2), 2);
+  // Portable code: 264 programs at once.
+  EXPECT_EQ(raster({128, 128}, {8192, 4096, 128256}, 0), 22);
 }
 
 std::string hiddenProduct(int64_t rows, int64_t hidden, int64_t classes) {

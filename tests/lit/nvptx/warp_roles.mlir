@@ -3,15 +3,16 @@
 // RUN: tile-opt %s --lower-to-threads="hopper shared-limit=232448 roles=3 stages=2" --canonicalize --cse | FileCheck %s --check-prefixes=PINGPONG
 // RUN: tile-opt %s --lower-to-threads="hopper shared-limit=232448 roles=1" --canonicalize --cse | FileCheck %s --check-prefixes=ALIKE
 // RUN: tile-opt %s --lower-to-threads="shared-limit=166912 roles=2" --canonicalize --cse | FileCheck %s --check-prefixes=ALIKE
+// RUN: tile-opt %s --lower-to-threads="hopper tf32 shared-limit=232448 roles=2" --canonicalize --cse | FileCheck %s --check-prefixes=TF32
 
 // A K-major and an MN-major operand, stored as bf16.
 // Maps: rows and columns of the boxes of a, b and c. In a cluster each CTA copies half of a's rows.
 // COOPERATIVE: llvm.mlir.global internal @pace_slots
 // ALL-LABEL: func.func @product(
 // COOPERATIVE-SAME: cluster_ctas = 1 : i64, persistent, product, shared_bytes = 231552 : i64
-// COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 128, 64>, array<i64: 1, 64, 64>, array<i64: 2, 64, 64>], threads = 384 : i64
+// COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 128, 64, 0>, array<i64: 1, 64, 64, 0>, array<i64: 2, 64, 64, 0>], threads = 384 : i64
 // CLUSTER-SAME: cluster_ctas = 2 : i64
-// CLUSTER-SAME: tensor_maps = [array<i64: 0, 64, 64>, array<i64: 1, 64, 64>, array<i64: 2, 64, 64>]
+// CLUSTER-SAME: tensor_maps = [array<i64: 0, 64, 64, 0>, array<i64: 1, 64, 64, 0>, array<i64: 2, 64, 64, 0>]
 //
 // Barriers of four stages: the copy engine fills, each warpgroup empties.
 // COOPERATIVE-COUNT-1: mbarrier.init.shared::cta.b64 [$0], 1;
@@ -89,7 +90,7 @@ func.func @product(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x
 // 192 rows are not 64 for each of two warpgroups in turn: each has half of the columns. No thread has registers
 // left for rows of the bias beside the product: they are loaded behind it.
 // COOPERATIVE-LABEL: func.func @halves(
-// COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 192, 64>, array<i64: 1, 64, 64>, array<i64: 4, 64, 64>]
+// COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 192, 64, 0>, array<i64: 1, 64, 64, 0>, array<i64: 4, 64, 64, 0>]
 // COOPERATIVE: setmaxnreg.inc.sync.aligned.u32 232;
 // COOPERATIVE-NOT: ld.global
 // COOPERATIVE-COUNT-12: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
@@ -329,6 +330,49 @@ func.func @third(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?x
   %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 1 part %part of 3
       : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x256xf32>
   tile.store %x, %c[%to, %j] : tensor<128x256xf32>, !tile.view<?x?xf32>
+  return
+}
+
+// fp32 that is rounded to TF32 as the copy engine copies it (the 1 of its maps): 32 numbers a line, four products
+// of 8. Such a product over the rows of a matrix is the portable lowering's, and so is one that is not to be rounded.
+// TF32-LABEL: func.func @tf32(
+// TF32-SAME: tensor_maps = [array<i64: 0, 128, 32, 1>, array<i64: 1, 128, 32, 1>, array<i64: 2, 64, 32, 0>]
+// TF32: wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32
+// TF32-SAME: left, right, adds, 1, 1;
+// TF32-SAME: add.s32 low, $128, 2;
+// TF32: setmaxnreg.dec
+// TF32: arith.select %{{.+}}, %c32_i64, %c-32_i64 : i64
+// TF32: mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], 32768;
+// TF32-LABEL: func.func @tf32_over_rows(
+// TF32: mma.sync.aligned.m16n8k8
+// ALL-LABEL: func.func @tf32(
+// ALL-NOT: wgmma
+// ALL-LABEL: func.func @tf32_over_rows(
+func.func @tf32(%a: !tile.view<?x?xf32> {tile.name = "a"}, %b: !tile.view<?x?xf32> {tile.name = "b"},
+                %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 0, 128>]} {
+  %c128 = arith.constant 128 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %i = arith.muli %p, %c128 : index
+  %j = arith.muli %q, %c128 : index
+  %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 1
+      : !tile.view<?x?xf32>, !tile.view<?x?xf32> -> tensor<128x128xf32>
+  tile.store %x, %c[%i, %j] : tensor<128x128xf32>, !tile.view<?x?xf32>
+  return
+}
+
+func.func @tf32_over_rows(%a: !tile.view<?x?xf32> {tile.name = "a"}, %b: !tile.view<?x?xf32> {tile.name = "b"},
+                          %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 1, 128>]} {
+  %c128 = arith.constant 128 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %i = arith.muli %p, %c128 : index
+  %j = arith.muli %q, %c128 : index
+  %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 0
+      : !tile.view<?x?xf32>, !tile.view<?x?xf32> -> tensor<128x128xf32>
+  tile.store %x, %c[%i, %j] : tensor<128x128xf32>, !tile.view<?x?xf32>
   return
 }
 

@@ -82,6 +82,14 @@ TEST_F(CudaTensorMapTest, MapsFollowTheParametersInTheArtifactsOrder) {
   EXPECT_THAT(map(0, 10), ElementsAre(address(memory), 20, 9, 48, 64, 128, 9));
 }
 
+TEST_F(CudaTensorMapTest, RoundsToTf32WhereTheArtifactSaysSo) {
+  Artifact artifact = productArtifact();
+  artifact.tensorMaps[0].roundsToTf32 = true;
+  kernel = *device->load(artifact);
+  ASSERT_TRUE(launch(productArguments(9, 20, 24)).ok());
+  EXPECT_EQ(map(0, 9)[6], uint64_t(CU_TENSOR_MAP_DATA_TYPE_TFLOAT32));
+}
+
 TEST_F(CudaTensorMapTest, WarpsCanTradeRegistersInWholeProgramsOnly) {
   Artifact artifact = productArtifact();
   artifact.binary.clear();
