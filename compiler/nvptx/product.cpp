@@ -89,10 +89,11 @@ SmallVector<Value> emitContract(FunctionLowering &lowering, tile::ContractOp op)
   Num depth = a.sizes[op.getAAxis()], rightDepth = minimum(depth, b.sizes[op.getBAxis()]);
   Strip left{a, lowering.scalar(op.getAOffset()), op.getAAxis() == 1, depth, layout.rows};
   Strip right{b, lowering.scalar(op.getBOffset()), op.getBAxis() == 1, rightDepth, layout.columns};
-  Multiply multiply = multiplyFor(a.element, b.element, lowering.options());
-  std::unique_ptr<StagedProduct> product = multiply == Multiply::mma16
-                                               ? makeMmaProduct(lowering, left, right)
-                                               : makePanelProduct(lowering, left, right, multiply);
+  const Multiply multiply = multiplyFor(a.element, b.element, lowering.options());
+  std::unique_ptr<StagedProduct> product = multiply == Multiply::mma16 ? makeMmaProduct(lowering, left, right)
+                                           : multiply == Multiply::tf32
+                                               ? makeTf32Product(lowering, left, right)
+                                               : makePanelProduct(lowering, left, right);
   SmallVector<Value> values = runPipeline(lowering, *product, depth, layout.registers());
   return redistribute(lowering, values, layout, lowering.layouts().of(op.getResult()), false);
 }

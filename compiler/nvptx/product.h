@@ -31,8 +31,10 @@ public:
 
 std::unique_ptr<StagedProduct> makeMmaProduct(FunctionLowering &lowering, const Strip &left,
                                               const Strip &right);
+std::unique_ptr<StagedProduct> makeTf32Product(FunctionLowering &lowering, const Strip &left,
+                                               const Strip &right);
 std::unique_ptr<StagedProduct> makePanelProduct(FunctionLowering &lowering, const Strip &left,
-                                                const Strip &right, Multiply multiply);
+                                                const Strip &right);
 
 /// Panels hold fp32 operands depth by depth: element (position, k) is the (k·panelStride + position)-th.
 int64_t panelStride(const layout::AxisMap &map);

@@ -27,19 +27,44 @@ func.func @bf16(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xb
   return
 }
 
-// fp32 stays fp32 unless TF32 is asked for.
+// fp32 stays fp32 unless TF32 is asked for: then ldmatrix moves four numbers along the contracted axis at once, which
+// are rounded before they are multiplied.
 // CHECK-LABEL: func.func @f32(
 // CHECK: cp.async.ca.shared.global [$0], [$1], 4, $2;
 // CHECK: ld.shared.v4.f32
 // CHECK: math.fma
 // CHECK-NOT: mma.sync
 // TF32-LABEL: func.func @f32(
+// TF32: cp.async.cg.shared.global [$0], [$1], 16, $2;
+// TF32: ldmatrix.sync.aligned.m8n8.x4.shared.b16
 // TF32: cvt.rna.tf32.f32
 // TF32: mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32
 func.func @f32(%a: !tile.view<?x?xf32> {tile.name = "a"}, %b: !tile.view<?x?xf32> {tile.name = "b"},
                %c: !tile.view<?x?xf32> {tile.name = "c", tile.written}) attributes {tile.kernel} {
   %c0 = arith.constant 0 : index
   %x = tile.contract %a[%c0] contracting 1, %b[%c0] contracting 1
+      : !tile.view<?x?xf32>, !tile.view<?x?xf32> -> tensor<64x64xf32>
+  tile.store %x, %c[%c0, %c0] : tensor<64x64xf32>, !tile.view<?x?xf32>
+  return
+}
+
+// Operands in whose rows the contracted axis does not run are panels, depth by depth as in memory: 16 bytes a copy where
+// they are aligned.
+// CHECK-LABEL: func.func @f32_over_rows(
+// CHECK: cp.async.cg.shared.global [$0], [$1], 16, $2;
+// CHECK: cp.async.ca.shared.global [$0], [$1], 4, $2;
+// CHECK: ld.shared.v4.f32
+// CHECK: math.fma
+// TF32-LABEL: func.func @f32_over_rows(
+// TF32: cp.async.cg.shared.global [$0], [$1], 16, $2;
+// TF32: cp.async.ca.shared.global [$0], [$1], 4, $2;
+// TF32-NOT: ldmatrix
+// TF32: ld.shared.u32
+// TF32: mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32
+func.func @f32_over_rows(%a: !tile.view<?x?xf32> {tile.name = "a"}, %b: !tile.view<?x?xf32> {tile.name = "b"},
+                         %c: !tile.view<?x?xf32> {tile.name = "c", tile.written}) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %x = tile.contract %a[%c0] contracting 0, %b[%c0] contracting 0
       : !tile.view<?x?xf32>, !tile.view<?x?xf32> -> tensor<64x64xf32>
   tile.store %x, %c[%c0, %c0] : tensor<64x64xf32>, !tile.view<?x?xf32>
   return

@@ -1,0 +1,170 @@
+#include "compiler/nvptx/line_operand.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tilewright::nvptx {
+
+using namespace mlir;
+using layout::Side;
+
+namespace {
+
+constexpr int64_t kBytes = 2, kChunk = 8, kFragment = 16, kWarp = 32;
+
+} // namespace
+
+LineOperand::LineOperand(FunctionLowering &lowering, const Strip &strip, Side side, int64_t step)
+    : lowering(lowering), e(lowering.emitter()), strip(strip),
+      side(side), tile{strip.map->span(), step, strip.depthIsMinor}, threads(lowering.layouts().threads()),
+      aligned(isAligned()), low(free(e.i64(0) - strip.offset)),
+      high(free(strip.view.sizes[strip.freeAxis()] - strip.offset)) {}
+
+void LineOperand::copy(Num shared, Num k) {
+  auto branch = e.b.create<scf::IfOp>(aligned, /*withElseRegion=*/true);
+  e.inside(branch.thenBlock(), [&] { copyChunks(shared, k); });
+  e.inside(branch.elseBlock(), [&] { copyElements(shared, k); });
+}
+
+SmallVector<SmallVector<Value>> LineOperand::fragments(Num shared, int64_t k) {
+  SmallVector<SmallVector<Value>> result;
+  Num lane = e.thread() % kWarp;
+  auto at = layout::fragmentPosition<Num>(side, strip.depthIsMinor, lane);
+  Num warp = lowering.threadPosition(*strip.map) - lanePosition();
+  for (int64_t i = 0; i < strip.map->registers() / registersOfFragment(); ++i) {
+    // Along the lines' axis the swizzle moves chunks, along the other one a constant step leads to the
+    // next.
+    bool minor = strip.depthIsMinor;
+    Num offset = minor ? tile.offset(warp + at.position, at.k + k)
+                       : tile.offset(warp + at.position + i * kFragment, at.k);
+    int64_t further = (minor ? i * kFragment : k) * tile.lineElements() * kBytes;
+    std::string text = std::string("ldmatrix.sync.aligned.m8n8.x4") + (minor ? "" : ".trans") +
+                       ".shared.b16 {$0, $1, $2, $3}, [$4+" + std::to_string(further) + "];";
+    SmallVector<Type> words(4, e.b.getI32Type());
+    result.push_back(e.ptx(words, text, "=r,=r,=r,=r,r", {(shared + offset).value}, true));
+  }
+  return result;
+}
+
+/// Registers along the axis that come from 16 positions.
+int64_t LineOperand::registersOfFragment() const { return side == Side::left ? 2 : 4; }
+
+/// What the lane's bits add to the accumulators' positions.
+Num LineOperand::lanePosition() { return side == Side::left ? e.thread() % kWarp / 4 : e.thread() % 4 * 2; }
+
+Num LineOperand::free(Num position) {
+  Num clamped = minimum(maximum(position, e.i64(0)), e.i64(strip.map->extent));
+  return e.narrow(clamped);
+}
+
+/// Uniform: every chunk of 16 bytes is aligned in memory.
+Value LineOperand::isAligned() {
+  Num bits = e.num(e.either(strip.view.pointer.value, (strip.view.rowStride * kBytes).value));
+  if (strip.depthIsMinor) return (bits & 15) == 0;
+  Value fromStart =
+      e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge, strip.offset.value, e.i64(0).value);
+  bits = e.num(e.either(bits.value, (strip.offset * kBytes).value));
+  return e.both((bits & 15) == 0, fromStart);
+}
+
+int64_t LineOperand::minorChunks() const {
+  return (strip.depthIsMinor ? tile.depth : tile.positions) / kChunk;
+}
+int64_t LineOperand::totalChunks() const { return tile.positions * tile.depth / kChunk; }
+
+/// Position and depth of the first element of a chunk, numbered along memory.
+std::pair<Num, Num> LineOperand::place(Num chunk) {
+  Num major = chunk / minorChunks(), minor = chunk % minorChunks() * kChunk;
+  return strip.depthIsMinor ? std::pair{major, minor} : std::pair{minor, major};
+}
+
+/// Byte address of element (position, k) of the strip, k counted from `first`.
+Num LineOperand::address(Num position, Num k, Num first) {
+  Num along = e.wide(position) + strip.offset, deep = e.wide(k) + first;
+  Num row = strip.depthIsMinor ? along : deep, column = strip.depthIsMinor ? deep : along;
+  return strip.view.pointer + (row * strip.view.rowStride + column) * kBytes;
+}
+
+Num LineOperand::liveDepth(Num first) {
+  Num left = minimum(maximum(strip.depth - first, e.i64(0)), e.i64(tile.depth));
+  return e.narrow(left);
+}
+Value LineOperand::isLivePosition(Num position) { return unsignedLess(position - low, high - low); }
+
+void LineOperand::copyChunks(Num shared, Num first) {
+  Num depth = liveDepth(first), thread = e.pinned(e.thread());
+  auto [position0, k0] = place(thread);
+  Num next = address(position0, k0, first), offset0 = tile.offset(position0, k0);
+  const int64_t lines = threads / minorChunks(); // that all threads copy at once
+  const bool isRegular = threads % minorChunks() == 0 && lines % 8 == 0;
+  for (int64_t begin = 0, i = 0; begin < totalChunks(); begin += threads, ++i) {
+    auto one = [&] {
+      Num position = position0, k = k0, from = next, to = offset0;
+      if (isRegular) { // the swizzle repeats after 8 lines
+        (strip.depthIsMinor ? position : k) = (strip.depthIsMinor ? position0 : k0) + i * lines;
+        to = offset0 + i * lines * tile.lineElements() * kBytes;
+        next = next + strip.view.rowStride * (kBytes * lines);
+      } else {
+        std::tie(position, k) = place(thread + begin);
+        from = address(position, k, first);
+        to = tile.offset(position, k);
+      }
+      copyAsync(e, shared + to, from, 16, liveBytes(position, k, depth));
+    };
+    if (begin + threads <= totalChunks()) {
+      one();
+    } else {
+      auto rest = e.b.create<scf::IfOp>(thread + begin < totalChunks());
+      e.inside(rest.thenBlock(), one);
+    }
+  }
+}
+
+/// Bytes of a chunk that lie inside the view.
+Num LineOperand::liveBytes(Num position, Num k, Num depth) {
+  Num left = strip.depthIsMinor ? depth - k : high - position;
+  Value live = strip.depthIsMinor ? isLivePosition(position) : k < depth;
+  Num count = minimum(maximum(left, e.i32(0)), e.i32(kChunk));
+  return e.choose(live, count * kBytes, e.i32(0));
+}
+
+/// Rows that are not aligned to 16 bytes: element by element through registers.
+void LineOperand::copyElements(Num shared, Num first) {
+  Num depth = liveDepth(first);
+  auto index = [&](int64_t value) { return e.toIndex(e.i64(value)); };
+  auto loop = e.b.create<scf::ForOp>(e.toIndex(e.wide(e.thread())), index(totalChunks()), index(threads));
+  e.inside(loop.getBody(), [&] {
+    auto [position, k] = place(e.narrow(e.fromIndex(loop.getInductionVar())));
+    Num from = address(position, k, first);
+    SmallVector<Value> words;
+    for (int64_t i = 0; i < kChunk; ++i) {
+      Value live = strip.depthIsMinor ? e.both(isLivePosition(position), k + i < depth)
+                                      : e.both(isLivePosition(position + i), k < depth);
+      Value half = e.loadGlobal(from, i * kBytes, e.b.getIntegerType(16), 1, live)[0];
+      Value bits = e.b.create<arith::ExtUIOp>(e.b.getI32Type(), half);
+      if (i % 2 == 0) {
+        words.push_back(bits);
+      } else {
+        Value high = e.b.create<arith::ShLIOp>(bits, e.i32(16).value);
+        words.back() = e.b.create<arith::OrIOp>(words.back(), high);
+      }
+    }
+    e.storeShared(shared + tile.offset(position, k), 0, words);
+  });
+}
+
+void addFragments(Emitter &e, const std::string &shape, const std::string &type,
+                  const AccumulatorBlock &block, ValueRange left, ValueRange right) {
+  SmallVector<Value> operands(left);
+  operands.append(right.begin(), right.end());
+  for (int64_t i = 0; i < 4; ++i)
+    operands.push_back(block[i]);
+  SmallVector<Type> results(4, e.b.getF32Type());
+  auto next = e.ptx(results,
+                    "mma.sync.aligned." + shape + ".row.col.f32." + type + "." + type +
+                        ".f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};",
+                    "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", operands, false);
+  for (int64_t i = 0; i < 4; ++i)
+    block[i] = next[i];
+}
+
+} // namespace tilewright::nvptx
