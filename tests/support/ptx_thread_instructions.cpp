@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tests/support/ptx_program.h"
+
+namespace tilewright::test::ptx {
+namespace {
+
+std::function<uint64_t(const Thread &)> computeFloat(const Operation &op, const std::vector<Operand> &x) {
+  const std::string &name = op.parts[0];
+  const auto of = [&](auto f) -> std::function<uint64_t(const Thread &)> {
+    return [=](const Thread &t) {
+      float v[3] = {};
+      for (std::size_t i = 0; i < x.size(); ++i)
+        v[i] = toFloat(x[i](t));
+      return toBits(f(v[0], v[1], v[2]));
+    };
+  };
+  if (name == "add") return of([](float p, float q, float) { return p + q; });
+  if (name == "sub") return of([](float p, float q, float) { return p - q; });
+  if (name == "mul") return of([](float p, float q, float) { return p * q; });
+  if (name == "fma") return of([](float p, float q, float r) { return std::fma(p, q, r); });
+  fail("instruction " + name + " of floats");
+}
+
+std::function<uint64_t(const Thread &)> compare(const Operation &op, const std::vector<Operand> &x) {
+  const std::string &how = op.parts[1];
+  const auto with = [&](auto f) -> std::function<uint64_t(const Thread &)> {
+    if (op.kind == 'f') return [=](const Thread &t) { return f(toFloat(x[0](t)), toFloat(x[1](t))); };
+    if (op.kind == 'u' && op.bits == 64) return [=](const Thread &t) { return f(x[0](t), x[1](t)); };
+    return [=](const Thread &t) { return f(op.number(x[0](t)), op.number(x[1](t))); };
+  };
+  if (how == "lt") return with([](auto p, auto q) { return p < q; });
+  if (how == "le") return with([](auto p, auto q) { return p <= q; });
+  if (how == "gt") return with([](auto p, auto q) { return p > q; });
+  if (how == "ge") return with([](auto p, auto q) { return p >= q; });
+  if (how == "eq") return with([](auto p, auto q) { return p == q; });
+  if (how == "ne") return with([](auto p, auto q) { return p != q; });
+  fail("comparison " + how);
+}
+
+std::function<uint64_t(const Thread &)> convert(const Operation &op, const Operand &x) {
+  if (op.has("rna")) // to TF32
+    return [=](const Thread &t) {
+      const uint64_t bits = x(t);
+      return std::isfinite(toFloat(bits)) ? (bits + 0x1000) & 0xffffe000 : bits;
+    };
+  const Operation to(op.parts[op.parts.size() - 2]);
+  if (to.kind == 'f' || op.kind == 'f') fail("conversion to or from " + op.parts.back());
+  return [=](const Thread &t) { return to.cut(static_cast<uint64_t>(op.number(x(t)))); };
+}
+
+std::function<uint64_t(const Thread &)> compute(const Operation &op, const std::vector<Operand> &x) {
+  const std::string &name = op.parts[0];
+  if (name == "mov") return x[0];
+  if (name == "selp") return [=](const Thread &t) { return x[2](t) ? x[0](t) : x[1](t); };
+  if (name == "setp") return compare(op, x);
+  if (name == "cvt") return convert(op, x[0]);
+  if (op.kind == 'f') return computeFloat(op, x);
+  if (name == "mul" && op.has("wide"))
+    return [=](const Thread &t) { return static_cast<uint64_t>(op.number(x[0](t)) * op.number(x[1](t))); };
+  const auto binary = [&](auto f) -> std::function<uint64_t(const Thread &)> {
+    return [=](const Thread &t) {
+      return op.cut(static_cast<uint64_t>(f(op.number(x[0](t)), op.number(x[1](t)))));
+    };
+  };
+  if (name == "add") return binary([](int64_t p, int64_t q) { return uint64_t(p) + uint64_t(q); });
+  if (name == "sub") return binary([](int64_t p, int64_t q) { return uint64_t(p) - uint64_t(q); });
+  if (name == "mul") return binary([](int64_t p, int64_t q) { return uint64_t(p) * uint64_t(q); });
+  if (name == "and") return binary([](int64_t p, int64_t q) { return p & q; });
+  if (name == "or") return binary([](int64_t p, int64_t q) { return p | q; });
+  if (name == "xor") return binary([](int64_t p, int64_t q) { return p ^ q; });
+  if (name == "min") return binary([](int64_t p, int64_t q) { return std::min(p, q); });
+  if (name == "max") return binary([](int64_t p, int64_t q) { return std::max(p, q); });
+  if (name == "div") return binary([](int64_t p, int64_t q) { return q ? p / q : -1; });
+  if (name == "rem") return binary([](int64_t p, int64_t q) { return q ? p % q : p; });
+  if (name == "shl") return binary([](int64_t p, int64_t q) { return q > 63 ? 0 : uint64_t(p) << q; });
+  if (name == "shr" && op.kind == 's')
+    return binary([](int64_t p, int64_t q) { return p >> std::min<int64_t>(q, 63); });
+  if (name == "shr") return binary([](int64_t p, int64_t q) { return q > 63 ? 0 : uint64_t(p) >> q; });
+  if (name == "not") return [=](const Thread &t) { return op.cut(~x[0](t)); };
+  if (name == "neg") return [=](const Thread &t) { return op.cut(-x[0](t)); };
+  if (name == "mad") return [=](const Thread &t) { return op.cut(x[0](t) * x[1](t) + x[2](t)); };
+  if (name == "bfe")
+    return [=](const Thread &t) { return op.cut(x[0](t)) >> x[1](t) & ((uint64_t(1) << x[2](t)) - 1); };
+  fail("instruction " + name);
+}
+
+std::function<void(Thread &)> access(Operands &operands, const Operation &op,
+                                     const std::vector<std::string> &a) {
+  const bool loads = op.parts[0] == "ld", isShared = op.has("shared");
+  const Operand where = operands.address(a[loads ? 1 : 0]);
+  const std::size_t bytes = op.bits / 8;
+  std::vector<Operand> from;
+  std::vector<int> to;
+  for (const std::string &item : list(a[loads ? 0 : 1]))
+    loads ? to.push_back(operands.registerOf(item)) : from.push_back(operands.value(item));
+  const std::size_t count = std::max(from.size(), to.size());
+  return [=](Thread &t) {
+    char *memory = at(t, isShared, where(t), bytes * count);
+    for (std::size_t i = 0; i < count; ++i) {
+      uint64_t x = loads ? 0 : from[i](t);
+      loads ? std::memcpy(&x, memory + i * bytes, bytes) : std::memcpy(memory + i * bytes, &x, bytes);
+      if (loads) t.registers[to[i]] = x;
+    }
+  };
+}
+
+/// cp.async: so many bytes, of which the first are copied and the rest cleared.
+std::function<void(Thread &)> copy(Operands &operands, const Operation &op,
+                                   const std::vector<std::string> &a) {
+  if (op.parts[2] == "commit_group" || op.parts[2] == "wait_group") return [](Thread &) {};
+  const std::size_t bytes = std::stoul(a[2]);
+  return [bytes, to = operands.address(a[0]), from = operands.address(a[1]),
+          live = operands.value(a[3])](Thread &t) {
+    char *memory = at(t, true, to(t), bytes);
+    const std::size_t count = static_cast<uint32_t>(live(t));
+    if (count > bytes) fail("cp.async of more bytes than it copies");
+    if (count) std::memcpy(memory, at(t, false, from(t), bytes), count);
+    std::memset(memory + count, 0, bytes - count);
+  };
+}
+
+} // namespace
+
+std::function<void(Thread &)> threadInstruction(Operands &operands, const Operation &op,
+                                                const std::vector<std::string> &a) {
+  const std::string &name = op.parts[0];
+  if (name == "ret") return [](Thread &t) { t.done = true; };
+  if (name == "ld" && op.has("param")) {
+    return [to = operands.registerOf(a[0]), x = operands.parameter(a[1])](Thread &t) { t.registers[to] = x; };
+  }
+  if (name == "ld" || name == "st") return access(operands, op, a);
+  if (name == "cp") return copy(operands, op, a);
+  const int to = operands.registerOf(a[0]);
+  std::vector<Operand> x;
+  for (std::size_t i = 1; i < a.size(); ++i)
+    x.push_back(operands.value(a[i]));
+  const std::function<uint64_t(const Thread &)> result = compute(op, x);
+  return [to, result](Thread &t) { t.registers[to] = result(t); };
+}
+
+} // namespace tilewright::test::ptx

@@ -1,0 +1,99 @@
+#include <cmath>
+
+#include "tests/support/ptx_program.h"
+
+namespace tilewright::test::ptx {
+namespace {
+
+std::function<void(const Warp &)> shuffle(Operands &operands, const std::vector<std::string> &a) {
+  const std::string result = a[0].substr(0, a[0].find('|'));
+  return [to = operands.registerOf(result), from = operands.value(a[1]),
+          lane = operands.value(a[2])](const Warp &warp) {
+    std::vector<uint64_t> old;
+    for (const Thread *t : warp)
+      old.push_back(from(*t));
+    for (std::size_t l = 0; l < warp.size(); ++l)
+      warp[l]->registers[to] = old[l ^ lane(*warp[l])]; // bfly
+  };
+}
+
+/// Matrix q's row r lies where lane 8q + r says: 8 numbers of 16 bits, of which lane l gets 2l and 2l + 1,
+/// counted along rows.
+std::function<void(const Warp &)> loadMatrices(Operands &operands, const Operation &op,
+                                               const std::vector<std::string> &a) {
+  std::vector<int> to;
+  for (const std::string &item : list(a[0]))
+    to.push_back(operands.registerOf(item));
+  return [to, where = operands.address(a[1]), isTransposed = op.has("trans")](const Warp &warp) {
+    for (std::size_t q = 0; q < to.size(); ++q) {
+      uint16_t matrix[8][8];
+      for (int r = 0; r < 8; ++r)
+        std::memcpy(matrix[r], at(*warp[8 * q + r], true, where(*warp[8 * q + r]), 16), 16);
+      for (int l = 0; l < kWarp; ++l) {
+        const int row = l / 4, column = l % 4 * 2;
+        const uint32_t low = isTransposed ? matrix[column][row] : matrix[row][column],
+                       high = isTransposed ? matrix[column + 1][row] : matrix[row][column + 1];
+        warp[l]->registers[to[q]] = low | high << 16;
+      }
+    }
+  };
+}
+
+/// 16×8 += 16×K · K×8, as PTX's manual lays out mma.m16n8k8 of TF32 and mma.m16n8k16 of 16-bit numbers: a
+/// register is one number, or two neighbours along the contracted axis.
+std::function<void(const Warp &)> product(Operands &operands, const Operation &op,
+                                          const std::vector<std::string> &a) {
+  std::array<std::vector<int>, 2> factors;
+  std::vector<int> to;
+  std::vector<Operand> addends;
+  for (const std::string &item : list(a[0]))
+    to.push_back(operands.registerOf(item));
+  for (int side : {0, 1})
+    for (const std::string &item : list(a[1 + side]))
+      factors[side].push_back(operands.registerOf(item));
+  for (const std::string &item : list(a[3]))
+    addends.push_back(operands.value(item));
+  const bool isTf32 = op.has("tf32"), isBf16 = op.has("bf16");
+  const int perRegister = isTf32 ? 1 : 2;
+  const auto number = [=](uint64_t bits, int i) {
+    if (isTf32 && (bits & 0x1fff)) fail("an operand of TF32 was not rounded");
+    if (isTf32) return toFloat(bits);
+    const auto half = static_cast<uint16_t>(bits >> 16 * i);
+    if (isBf16) return toFloat(uint64_t(half) << 16);
+    _Float16 value;
+    std::memcpy(&value, &half, 2);
+    return static_cast<float>(value);
+  };
+  return [=](const Warp &warp) {
+    double left[16][16] = {}, right[16][8] = {};
+    for (int l = 0; l < kWarp; ++l) {
+      const int g = l / 4, first = l % 4 * perRegister;
+      for (int i = 0; i < perRegister; ++i) {
+        for (int r = 0; r < 4; ++r)
+          left[g + r % 2 * 8][first + i + r / 2 * 4 * perRegister] =
+              number(warp[l]->registers[factors[0][r]], i);
+        for (int r = 0; r < 2; ++r)
+          right[first + i + r * 4 * perRegister][g] = number(warp[l]->registers[factors[1][r]], i);
+      }
+    }
+    for (int l = 0; l < kWarp; ++l)
+      for (int r = 0; r < 4; ++r) {
+        double sum = toFloat(addends[r](*warp[l]));
+        for (int k = 0; k < 8 * perRegister; ++k)
+          sum += left[l / 4 + r / 2 * 8][k] * right[k][l % 4 * 2 + r % 2];
+        warp[l]->registers[to[r]] = toBits(static_cast<float>(sum));
+      }
+  };
+}
+
+} // namespace
+
+std::function<void(const Warp &)> warpInstruction(Operands &operands, const Operation &op,
+                                                  const std::vector<std::string> &a) {
+  if (op.parts[0] == "mma") return product(operands, op, a);
+  if (op.parts[0] == "shfl") return shuffle(operands, a);
+  if (op.parts[0] == "ldmatrix") return loadMatrices(operands, op, a);
+  return {};
+}
+
+} // namespace tilewright::test::ptx

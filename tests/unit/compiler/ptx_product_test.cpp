@@ -1,0 +1,148 @@
+// Products of a GPU's portable code, by what their PTX computes in an interpreter.
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "compiler/compile.h"
+#include "compiler/dsl/builder.h"
+#include "tests/support/ptx_interpreter.h"
+
+namespace tilewright {
+namespace {
+
+/// rows × columns of random numbers that a type holds, in rows `stride` apart; what lies between them is NaN.
+/// Beginning `gap` numbers into its memory.
+struct Matrix {
+  Matrix(ElementType element, int64_t rows, int64_t columns, int64_t stride, int64_t gap)
+      : element(element), rows(rows), columns(columns), stride(stride), gap(gap),
+        memory((gap + rows * stride) * elementBytes(element) + 16, '\xff') {
+    static std::mt19937 random;
+    std::normal_distribution<float> normal;
+    for (int64_t i = 0; i < rows * columns; ++i)
+      put(i / columns, i % columns, normal(random));
+  }
+
+  char *at(int64_t row, int64_t column) {
+    // From a multiple of 16 bytes on, so that `gap` alone decides what is aligned.
+    auto *begin = reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(memory.data()) + 15) / 16 * 16);
+    return begin + (gap + row * stride + column) * elementBytes(element);
+  }
+  void put(int64_t row, int64_t column, float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    if (element == ElementType::f32) std::memcpy(at(row, column), &value, 4);
+    const auto high = static_cast<uint16_t>(bits >> 16);
+    if (element == ElementType::bf16) std::memcpy(at(row, column), &high, 2);
+    const auto half = static_cast<_Float16>(value);
+    if (element == ElementType::f16) std::memcpy(at(row, column), &half, 2);
+  }
+  double get(int64_t row, int64_t column) {
+    if (element == ElementType::f32) {
+      float value;
+      std::memcpy(&value, at(row, column), 4);
+      return value;
+    }
+    uint16_t bits;
+    std::memcpy(&bits, at(row, column), 2);
+    _Float16 half;
+    std::memcpy(&half, &bits, 2);
+    if (element == ElementType::f16) return static_cast<float>(half);
+    const uint32_t wide = uint32_t(bits) << 16;
+    float value;
+    std::memcpy(&value, &wide, 4);
+    return value;
+  }
+  TensorRef ref() {
+    TensorRef tensor = TensorRef::matrix(at(0, 0), element, rows, columns);
+    tensor.rowStride = stride;
+    return tensor;
+  }
+
+  ElementType element;
+  int64_t rows, columns, stride, gap;
+  std::vector<char> memory;
+};
+
+double roundedToTf32(double x) {
+  int exponent;
+  const double fraction = std::frexp(x, &exponent); // in [1/2, 1)
+  return std::ldexp(std::round(std::ldexp(fraction, 11)), exponent - 11);
+}
+
+struct ProductCase {
+  const char *name;
+  ElementType element;
+  bool tf32, leftIsMinor, rightIsMinor; ///< whether the contracted axis runs along rows of memory
+};
+
+class PtxProduct : public ::testing::TestWithParam<ProductCase> {
+protected:
+  StatusOr<Artifact> compileProduct() {
+    const auto [name, element, tf32, leftIsMinor, rightIsMinor] = GetParam();
+    const Kernel kernel =
+        defineKernel("product", name, [=, e = element, l = leftIsMinor, r = rightIsMinor](KernelBuilder &k) {
+          const View a = k.input("a", e, 2), b = k.input("b", e, 2);
+          const View c = k.output("c", ElementType::f32, 2);
+          const auto [rows, columns] = k.block(a.dim(l ? 0 : 1), b.dim(r ? 0 : 1), 64, 128);
+          k.store(c, rows, columns,
+                  dot(l ? a.rows(rows) : a.columns(rows).transpose(),
+                      r ? b.rows(columns).transpose() : b.columns(columns)));
+        });
+    CompileOptions options;
+    options.tf32 = tf32;
+    return compile(kernel, *parseTarget("sm_80"), options);
+  }
+
+  /// `padding`, `gap`: numbers behind each row and ahead of the first.
+  void expectRight(const Artifact &artifact, int64_t n, int64_t m, int64_t depth, int64_t padding,
+                   int64_t gap) {
+    const auto [name, element, tf32, leftIsMinor, rightIsMinor] = GetParam();
+    const auto matrix = [&, e = element](bool isMinor, int64_t positions) {
+      const int64_t rows = isMinor ? positions : depth, columns = isMinor ? depth : positions;
+      return Matrix(e, rows, columns, columns + padding, gap);
+    };
+    Matrix a = matrix(leftIsMinor, n), b = matrix(rightIsMinor, m), c(ElementType::f32, n, m, m, 0);
+    const Status status = test::interpretPtx(artifact, {a.ref(), b.ref(), c.ref()});
+    ASSERT_TRUE(status.ok()) << status.message();
+    const auto operand = [&, t = tf32](Matrix &x, bool isMinor, int64_t position, int64_t k) {
+      const double value = isMinor ? x.get(position, k) : x.get(k, position);
+      return t ? roundedToTf32(value) : value;
+    };
+    double worst = 0;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < m; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < depth; ++k)
+          sum += operand(a, leftIsMinor, i, k) * operand(b, rightIsMinor, j, k);
+        worst = std::max(worst, std::fabs(c.get(i, j) - sum));
+      }
+    EXPECT_LT(worst, 1e-4) << n << "x" << m << "x" << depth << ", padding " << padding << ", gap " << gap;
+  }
+};
+
+TEST_P(PtxProduct, IsRightForAnyAlignmentAndSize) {
+  const StatusOr<Artifact> artifact = compileProduct();
+  ASSERT_TRUE(artifact.ok()) << artifact.status().message();
+  expectRight(*artifact, 64, 128, 64, 0, 0);  // whole tiles, aligned
+  expectRight(*artifact, 72, 136, 40, 8, 16); // several CTAs, a ragged end
+  expectRight(*artifact, 33, 70, 23, 1, 1);   // no row is aligned
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PtxProduct,
+    ::testing::Values(ProductCase{"bf16", ElementType::bf16, false, true, true},
+                      ProductCase{"bf16_over_rows", ElementType::bf16, false, false, false},
+                      ProductCase{"f16", ElementType::f16, false, true, false},
+                      ProductCase{"f32", ElementType::f32, false, true, true},
+                      ProductCase{"f32_over_rows", ElementType::f32, false, false, false},
+                      ProductCase{"tf32", ElementType::f32, true, true, true},
+                      ProductCase{"tf32_left_over_rows", ElementType::f32, true, false, true},
+                      ProductCase{"tf32_right_over_rows", ElementType::f32, true, true, false},
+                      ProductCase{"tf32_over_rows", ElementType::f32, true, false, false}),
+    [](const auto &info) { return info.param.name; });
+
+} // namespace
+} // namespace tilewright
