@@ -16,7 +16,7 @@ constexpr int64_t kBytes = 2, kChunk = 8, kFragment = 16, kWarp = 32;
 LineOperand::LineOperand(FunctionLowering &lowering, const Strip &strip, Side side, int64_t step)
     : lowering(lowering), e(lowering.emitter()), strip(strip),
       side(side), tile{strip.map->span(), step, strip.depthIsMinor}, threads(lowering.layouts().threads()),
-      aligned(isAligned()), low(free(e.i64(0) - strip.offset)),
+      aligned(strip.isAligned(e)), low(free(e.i64(0) - strip.offset)),
       high(free(strip.view.sizes[strip.freeAxis()] - strip.offset)) {}
 
 void LineOperand::copy(Num shared, Num k) {
@@ -40,7 +40,11 @@ SmallVector<SmallVector<Value>> LineOperand::fragments(Num shared, int64_t k) {
     std::string text = std::string("ldmatrix.sync.aligned.m8n8.x4") + (minor ? "" : ".trans") +
                        ".shared.b16 {$0, $1, $2, $3}, [$4+" + std::to_string(further) + "];";
     SmallVector<Type> words(4, e.b.getI32Type());
-    result.push_back(e.ptx(words, text, "=r,=r,=r,=r,r", {(shared + offset).value}, true));
+    SmallVector<Value> four = e.ptx(words, text, "=r,=r,=r,=r,r", {(shared + offset).value}, true);
+    if (side == Side::left)
+      result.push_back(four);
+    else
+      result.append({{four[0], four[1]}, {four[2], four[3]}});
   }
   return result;
 }
@@ -56,16 +60,6 @@ Num LineOperand::free(Num position) {
   return e.narrow(clamped);
 }
 
-/// Uniform: every chunk of 16 bytes is aligned in memory.
-Value LineOperand::isAligned() {
-  Num bits = e.num(e.either(strip.view.pointer.value, (strip.view.rowStride * kBytes).value));
-  if (strip.depthIsMinor) return (bits & 15) == 0;
-  Value fromStart =
-      e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge, strip.offset.value, e.i64(0).value);
-  bits = e.num(e.either(bits.value, (strip.offset * kBytes).value));
-  return e.both((bits & 15) == 0, fromStart);
-}
-
 int64_t LineOperand::minorChunks() const {
   return (strip.depthIsMinor ? tile.depth : tile.positions) / kChunk;
 }
@@ -77,23 +71,12 @@ std::pair<Num, Num> LineOperand::place(Num chunk) {
   return strip.depthIsMinor ? std::pair{major, minor} : std::pair{minor, major};
 }
 
-/// Byte address of element (position, k) of the strip, k counted from `first`.
-Num LineOperand::address(Num position, Num k, Num first) {
-  Num along = e.wide(position) + strip.offset, deep = e.wide(k) + first;
-  Num row = strip.depthIsMinor ? along : deep, column = strip.depthIsMinor ? deep : along;
-  return strip.view.pointer + (row * strip.view.rowStride + column) * kBytes;
-}
-
-Num LineOperand::liveDepth(Num first) {
-  Num left = minimum(maximum(strip.depth - first, e.i64(0)), e.i64(tile.depth));
-  return e.narrow(left);
-}
 Value LineOperand::isLivePosition(Num position) { return unsignedLess(position - low, high - low); }
 
 void LineOperand::copyChunks(Num shared, Num first) {
-  Num depth = liveDepth(first), thread = e.pinned(e.thread());
+  Num depth = strip.liveDepth(e, first, tile.depth), thread = e.pinned(e.thread());
   auto [position0, k0] = place(thread);
-  Num next = address(position0, k0, first), offset0 = tile.offset(position0, k0);
+  Num next = strip.address(e, position0, k0, first), offset0 = tile.offset(position0, k0);
   const int64_t lines = threads / minorChunks(); // that all threads copy at once
   const bool isRegular = threads % minorChunks() == 0 && lines % 8 == 0;
   for (int64_t begin = 0, i = 0; begin < totalChunks(); begin += threads, ++i) {
@@ -105,7 +88,7 @@ void LineOperand::copyChunks(Num shared, Num first) {
         next = next + strip.view.rowStride * (kBytes * lines);
       } else {
         std::tie(position, k) = place(thread + begin);
-        from = address(position, k, first);
+        from = strip.address(e, position, k, first);
         to = tile.offset(position, k);
       }
       copyAsync(e, shared + to, from, 16, liveBytes(position, k, depth));
@@ -129,12 +112,12 @@ Num LineOperand::liveBytes(Num position, Num k, Num depth) {
 
 /// Rows that are not aligned to 16 bytes: element by element through registers.
 void LineOperand::copyElements(Num shared, Num first) {
-  Num depth = liveDepth(first);
+  Num depth = strip.liveDepth(e, first, tile.depth);
   auto index = [&](int64_t value) { return e.toIndex(e.i64(value)); };
   auto loop = e.b.create<scf::ForOp>(e.toIndex(e.wide(e.thread())), index(totalChunks()), index(threads));
   e.inside(loop.getBody(), [&] {
     auto [position, k] = place(e.narrow(e.fromIndex(loop.getInductionVar())));
-    Num from = address(position, k, first);
+    Num from = strip.address(e, position, k, first);
     SmallVector<Value> words;
     for (int64_t i = 0; i < kChunk; ++i) {
       Value live = strip.depthIsMinor ? e.both(isLivePosition(position), k + i < depth)
@@ -150,21 +133,6 @@ void LineOperand::copyElements(Num shared, Num first) {
     }
     e.storeShared(shared + tile.offset(position, k), 0, words);
   });
-}
-
-void addFragments(Emitter &e, const std::string &shape, const std::string &type,
-                  const AccumulatorBlock &block, ValueRange left, ValueRange right) {
-  SmallVector<Value> operands(left);
-  operands.append(right.begin(), right.end());
-  for (int64_t i = 0; i < 4; ++i)
-    operands.push_back(block[i]);
-  SmallVector<Type> results(4, e.b.getF32Type());
-  auto next = e.ptx(results,
-                    "mma.sync.aligned." + shape + ".row.col.f32." + type + "." + type +
-                        ".f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};",
-                    "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", operands, false);
-  for (int64_t i = 0; i < 4; ++i)
-    block[i] = next[i];
 }
 
 } // namespace tilewright::nvptx

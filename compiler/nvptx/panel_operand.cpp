@@ -12,11 +12,7 @@ constexpr int64_t kChunk = 4;         ///< fp32 numbers that one copy of 16 byte
 PanelOperand::PanelOperand(FunctionLowering &lowering, const Strip &strip, int64_t step)
     : lowering(lowering), e(lowering.emitter()), strip(strip), step(step) {
   if (strip.depthIsMinor || !strip.view.element.isF32() || strip.map->span() % kChunk) return;
-  Num bits = e.num(e.either(strip.view.pointer.value, (strip.view.rowStride * 4).value));
-  bits = e.num(e.either(bits.value, (strip.offset * 4).value));
-  Value fromStart =
-      e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge, strip.offset.value, e.i64(0).value);
-  aligned = e.both((bits & 15) == 0, fromStart);
+  aligned = strip.isAligned(e);
 }
 
 void PanelOperand::copy(Num shared, Num k) {
@@ -26,18 +22,12 @@ void PanelOperand::copy(Num shared, Num k) {
   e.inside(branch.elseBlock(), [&] { copyElements(shared, k); });
 }
 
-Num PanelOperand::address(Num position, Num k, Num first) {
-  Num along = e.wide(position) + strip.offset, deep = e.wide(k) + first;
-  Num row = strip.depthIsMinor ? along : deep, column = strip.depthIsMinor ? deep : along;
-  return strip.view.pointer + (row * strip.view.rowStride + column) * bytesOf(strip.view.element);
-}
-
 /// Zeros behind the view's last column and the axis's end. A thread's chunks lie below each other where its
 /// CTA copies whole depths at once.
 void PanelOperand::copyChunks(Num shared, Num first) {
   const int64_t threads = lowering.layouts().threads(), across = strip.map->span() / kChunk;
   Num left = strip.view.sizes[1] - strip.offset;
-  Num depth = e.narrow(minimum(maximum(strip.depth - first, e.i64(0)), e.i64(step)));
+  Num depth = strip.liveDepth(e, first, step);
   const auto liveBytes = [&](Num position) {
     return e.narrow(minimum(maximum(left - e.wide(position), e.i64(0)), e.i64(kChunk))) * 4;
   };
@@ -48,10 +38,10 @@ void PanelOperand::copyChunks(Num shared, Num first) {
   if (threads % across || step % depths)
     return forThread(across * step, kMostUnrolled, [&](Num number) {
       Num k = number / across, position = number % across * kChunk;
-      copyOne(shared + place(position, k), address(position, k, first), liveBytes(position), k);
+      copyOne(shared + place(position, k), strip.address(e, position, k, first), liveBytes(position), k);
     });
   Num k = e.thread() / across, position = e.thread() % across * kChunk, bytes = liveBytes(position);
-  Num from = address(position, k, first), to = shared + place(position, k);
+  Num from = strip.address(e, position, k, first), to = shared + place(position, k);
   for (int64_t begin = 0; begin < step; begin += depths) {
     copyOne(to + 4 * begin * panelStride(*strip.map), from, bytes, k + begin);
     from = from + strip.view.rowStride * (4 * depths);
@@ -83,7 +73,7 @@ void PanelOperand::copyElement(Num shared, Num first, Num number) {
   Num k = strip.depthIsMinor ? number % minor : number / minor;
   Num along = strip.offset + e.wide(position), deep = first + e.wide(k);
   Value live = e.both(unsignedLess(along, strip.view.sizes[strip.freeAxis()]), deep < strip.depth);
-  Num from = address(position, k, first), to = shared + place(position, k);
+  Num from = strip.address(e, position, k, first), to = shared + place(position, k);
   if (strip.view.element.isF32()) return copyAsync(e, to, from, 4, e.choose(live, e.i32(4), e.i32(0)));
   Value half = e.loadGlobal(from, 0, e.b.getIntegerType(16), 1, live)[0];
   e.storeShared(to, 0, widened(half));

@@ -19,7 +19,6 @@ private:
   void copyChunks(Num shared, Num first);
   void copyElements(Num shared, Num first);
   void copyElement(Num shared, Num first, Num number);
-  Num address(Num position, Num k, Num first);
   /// The panel's place for a position and a depth, in bytes.
   Num place(Num position, Num k) { return (k * panelStride(*strip.map) + position) * 4; }
   Value widened(Value bits);

@@ -14,6 +14,26 @@ void copyAsync(Emitter &e, Num shared, Num global, int64_t bytes, Num liveBytes)
         {shared.value, global.value, liveBytes.value}, true);
 }
 
+Value Strip::isAligned(Emitter &e) const {
+  const int64_t bytes = bytesOf(view.element);
+  Num bits = e.num(e.either(view.pointer.value, (view.rowStride * bytes).value));
+  if (depthIsMinor) return (bits & 15) == 0;
+  Value fromStart = e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge, offset.value, e.i64(0).value);
+  bits = e.num(e.either(bits.value, (offset * bytes).value));
+  return e.both((bits & 15) == 0, fromStart);
+}
+
+Num Strip::address(Emitter &e, Num position, Num k, Num first) const {
+  Num along = e.wide(position) + offset, deep = e.wide(k) + first;
+  Num row = depthIsMinor ? along : deep, column = depthIsMinor ? deep : along;
+  return view.pointer + (row * view.rowStride + column) * bytesOf(view.element);
+}
+
+Num Strip::liveDepth(Emitter &e, Num first, int64_t step) const {
+  Num left = minimum(maximum(depth - first, e.i64(0)), e.i64(step));
+  return e.narrow(left);
+}
+
 namespace {
 
 void commitCopies(Emitter &e) { e.ptx({}, "cp.async.commit_group;", "", {}, true); }

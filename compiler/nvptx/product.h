@@ -13,6 +13,12 @@ struct Strip {
   const layout::AxisMap *map; ///< of the accumulators along the free axis
 
   int64_t freeAxis() const { return depthIsMinor ? 0 : 1; }
+  /// Uniform: rows, from the strip's beginning on, lie at multiples of 16 bytes.
+  Value isAligned(Emitter &e) const;
+  /// Of element (position, k), k counted from `first` (i64).
+  Num address(Emitter &e, Num position, Num k, Num first) const;
+  /// How many (i32) of `step` depths from `first` (i64) on there are.
+  Num liveDepth(Emitter &e, Num first, int64_t step) const;
 };
 
 /// How a product's operands pass through shared memory, a *stage* of the contracted axis at a time, and are

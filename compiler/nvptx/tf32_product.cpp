@@ -1,5 +1,6 @@
 // Products of fp32 operands rounded to TF32, by mma.sync.
 
+#include "compiler/nvptx/fragment_product.h"
 #include "compiler/nvptx/line_operand.h"
 #include "compiler/nvptx/panel_operand.h"
 
@@ -31,7 +32,7 @@ public:
 
   /// A list for each 16 rows of a left operand, for each 8 columns of a right one.
   SmallVector<SmallVector<Value>> fragments(Num shared, int64_t k) {
-    SmallVector<SmallVector<Value>> result = lines ? fromLines(shared, k) : fromPanel(shared, k);
+    SmallVector<SmallVector<Value>> result = lines ? lines->fragments(shared, 2 * k) : fromPanel(shared, k);
     for (auto &fragment : result)
       for (Value &x : fragment)
         x = e.ptx(e.b.getI32Type(), "cvt.rna.tf32.f32 $0, $1;", "=r,r", {x}, false)[0];
@@ -40,18 +41,11 @@ public:
 
 private:
   static Strip asHalves(Strip strip) {
+    strip.view.element = BFloat16Type::get(strip.view.element.getContext());
     strip.view.rowStride = strip.view.rowStride * 2;
     strip.view.sizes[1] = strip.view.sizes[1] * 2;
     strip.depth = strip.depth * 2;
     return strip;
-  }
-
-  SmallVector<SmallVector<Value>> fromLines(Num shared, int64_t k) {
-    SmallVector<SmallVector<Value>> blocks = lines->fragments(shared, 2 * k), result;
-    if (side == Side::left) return blocks;
-    for (auto &pair : blocks)
-      result.append({{pair[0], pair[1]}, {pair[2], pair[3]}});
-    return result;
   }
 
   SmallVector<SmallVector<Value>> fromPanel(Num shared, int64_t k) {
@@ -81,44 +75,15 @@ private:
   std::optional<PanelOperand> panel;
 };
 
-class Tf32Product : public StagedProduct {
-public:
-  Tf32Product(FunctionLowering &lowering, const Strip &left, const Strip &right)
-      : e(lowering.emitter()), rows(left.map), columns(right.map), limit(lowering.options().sharedLimit),
-        a(lowering, left, Side::left), b(lowering, right, Side::right) {}
-
-  int64_t step() const override { return kStep; }
-  int64_t stages() const override { return std::clamp<int64_t>(limit / stageBytes(), 2, kMostStages); }
-  int64_t stageBytes() const override { return a.bytes() + b.bytes(); }
-
-  void copy(Num stage, Num k) override {
-    a.copy(stage, k);
-    b.copy(stage + a.bytes(), k);
-  }
-
-  SmallVector<Value> multiply(Num stage, ValueRange accumulators) override {
-    SmallVector<Value> sums(accumulators);
-    for (int64_t k = 0; k < kStep; k += kFragment) {
-      auto left = a.fragments(stage, k), right = b.fragments(stage + a.bytes(), k);
-      for (int64_t m = 0; m < rows->registers() / 2; ++m)
-        for (int64_t n = 0; n < columns->registers() / 2; ++n)
-          addFragments(e, "m16n8k8", "tf32", {sums, columns->registers(), m, n}, left[m], right[n]);
-    }
-    return sums;
-  }
-
-private:
-  Emitter &e;
-  const layout::AxisMap *rows, *columns;
-  int64_t limit; ///< bytes of shared memory that a program may have
-  Tf32Operand a, b;
-};
-
 } // namespace
 
 std::unique_ptr<StagedProduct> makeTf32Product(FunctionLowering &lowering, const Strip &left,
                                                const Strip &right) {
-  return std::make_unique<Tf32Product>(lowering, left, right);
+  Tf32Operand a(lowering, left, Side::left), b(lowering, right, Side::right);
+  const int64_t fit = lowering.options().sharedLimit / (a.bytes() + b.bytes());
+  return std::make_unique<FragmentProduct<Tf32Operand>>(lowering, left, right, a, b,
+                                                        MmaInstruction{kFragment, "tf32"}, kStep,
+                                                        std::clamp<int64_t>(fit, 2, kMostStages));
 }
 
 } // namespace tilewright::nvptx

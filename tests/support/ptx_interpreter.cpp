@@ -11,6 +11,14 @@ namespace {
 
 using namespace ptx;
 
+struct Instruction {
+  std::string text;
+  int predicate = -1; ///< its register
+  bool whenFalse = false;
+  std::function<void(Thread &)> run;     ///< of a thread; else
+  std::function<void(const Warp &)> all; ///< of a warp; else a barrier of the CTA
+};
+
 class Program {
 public:
   Program(const std::string &ptx, std::vector<uint64_t> parameters) : operands_(std::move(parameters)) {

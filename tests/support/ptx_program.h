@@ -47,14 +47,6 @@ char *at(const Thread &thread, bool isShared, uint64_t address, std::size_t byte
 using Operand = std::function<uint64_t(const Thread &)>;
 using Warp = std::vector<Thread *>;
 
-struct Instruction {
-  std::string text;
-  int predicate = -1; ///< its register
-  bool whenFalse = false;
-  std::function<void(Thread &)> run;     ///< of a thread; else
-  std::function<void(const Warp &)> all; ///< of a warp; else a barrier of the CTA
-};
-
 /// "a.b.c" in pieces, and what type the last of them names.
 struct Operation {
   explicit Operation(const std::string &text);
