@@ -93,9 +93,9 @@ static void takePart(FunctionLowering &lowering, tile::ContractOp op, MemoryView
   }
 }
 
-PartSteps partSteps(FunctionLowering &lowering, tile::ContractOp op, Num depth) {
+PartSteps partSteps(FunctionLowering &lowering, tile::ContractOp op, Num depth, int64_t unit) {
   Emitter &e = lowering.emitter();
-  Num steps = (depth + (tile::kPartUnit - 1)) / tile::kPartUnit;
+  Num steps = (depth + (unit - 1)) / unit;
   if (!op.getPart()) return {e.i64(0), steps};
   const int64_t parts = op.getParts();
   Num part = lowering.scalar(op.getPart());

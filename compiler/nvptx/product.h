@@ -49,11 +49,12 @@ SmallVector<Value> multiplyPanels(FunctionLowering &lowering, TileLayout layout,
                                   int64_t depth, ValueRange accumulators);
 
 /// The part of the contracted axis, of length `depth` (i64), that a product runs over: steps (i64) of
-/// tile::kPartUnit.
+/// `unit`, which is tile::kPartUnit where there are parts.
 struct PartSteps {
   Num begin, end;
 };
-PartSteps partSteps(FunctionLowering &lowering, tile::ContractOp op, Num depth);
+PartSteps partSteps(FunctionLowering &lowering, tile::ContractOp op, Num depth,
+                    int64_t unit = tile::kPartUnit);
 
 /// The registers of the result.
 SmallVector<Value> emitContract(FunctionLowering &lowering, tile::ContractOp op);

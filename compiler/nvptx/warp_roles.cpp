@@ -36,9 +36,7 @@ ProductSpan spanOf(FunctionLowering &lowering, tile::ContractOp op, const WarpPl
   Num left = lowering.view(op.getA()).sizes[op.getAAxis()];
   Num right = lowering.view(op.getB()).sizes[op.getBAxis()];
   Num depth = maximum(minimum(left, right), e.i64(0));
-  const PartSteps part = op.getPart()
-                             ? partSteps(lowering, op, depth)
-                             : PartSteps{e.i64(0), (depth + (plan.stageDepth - 1)) / plan.stageDepth};
+  const PartSteps part = partSteps(lowering, op, depth, plan.stageDepth);
   Num first = part.begin, stride = e.i64(plan.stageDepth), count = e.narrow(part.end - part.begin);
   if (turnsAround(op)) {
     const Value forwards = (program & 1) == 0;
