@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "compiler/nvptx/passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -25,25 +27,47 @@ Value constant(ImplicitLocOpBuilder &b, float value) {
   return b.create<arith::ConstantFloatOp>(APFloat(value), b.getF32Type());
 }
 
+Value approximate(ImplicitLocOpBuilder &b, const char *intrinsic, Value x) {
+  return b.create<LLVM::CallIntrinsicOp>(b.getF32Type(), b.getStringAttr(intrinsic), x).getResult(0);
+}
+
+bool mayContract(math::ExpOp op) {
+  return arith::bitEnumContainsAny(op.getFastmath(), arith::FastMathFlags::contract);
+}
+
+/// n, where 2^n is all that a value is multiplied by, and nothing else becomes of it.
+std::optional<int> onlyScale(Value value) {
+  auto product = value.hasOneUse() ? dyn_cast<arith::MulFOp>(*value.user_begin()) : arith::MulFOp();
+  APFloat factor(0.0f);
+  if (!product) return std::nullopt;
+  Value other = product.getLhs() == value ? product.getRhs() : product.getLhs();
+  if (!matchPattern(other, m_ConstantFloat(&factor))) return std::nullopt;
+  const int n = factor.getExactLog2();
+  return n == INT_MIN ? std::nullopt : std::optional(n);
+}
+
 struct ExpandExp : OpRewritePattern<math::ExpOp> {
   using OpRewritePattern::OpRewritePattern;
 
   /// log2 e is taken to 48 bits, for the error of x·log2 e would be multiplied by x. Where 2^y is 0 or ∞, or
   /// x a NaN, it stays uncorrected: ∞·0 is NaN. A difference was itself rounded to one part in 2²⁴; what the
-  /// correction would take away is no more than that. It may be contracted: a·log2 e - b·log2 e.
+  /// correction would take away is no more than that. It may be contracted: a·log2 e - b·log2 e, and of what
+  /// is then multiplied by 2^n, a·log2 e - (b·log2 e - n).
   LogicalResult matchAndRewrite(math::ExpOp op, PatternRewriter &rewriter) const override {
     if (!op.getType().isF32()) return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     Value x = op.getOperand();
-    auto power = [&](Value y) {
-      return b.create<LLVM::CallIntrinsicOp>(b.getF32Type(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"), y)
-          .getResult(0);
-    };
+    auto power = [&](Value y) { return approximate(b, "llvm.nvvm.ex2.approx.ftz.f", y); };
     Value log2e = constant(b, 1.44269502e+00f), log2eRest = constant(b, 1.92596303e-08f);
     auto difference = x.getDefiningOp<arith::SubFOp>();
-    if (difference && arith::bitEnumContainsAny(op.getFastmath(), arith::FastMathFlags::contract)) {
-      Value subtracted = b.create<arith::MulFOp>(difference.getRhs(), constant(b, -1.44269502e+00f));
-      rewriter.replaceOp(op, power(b.create<math::FmaOp>(difference.getLhs(), log2e, subtracted)));
+    if (difference && mayContract(op)) {
+      const std::optional<int> scale = onlyScale(op);
+      Value less = constant(b, -1.44269502e+00f);
+      Value rest = scale ? Value(b.create<math::FmaOp>(difference.getRhs(), less,
+                                                       constant(b, static_cast<float>(*scale))))
+                         : Value(b.create<arith::MulFOp>(difference.getRhs(), less));
+      Operation *result = scale ? *op->user_begin() : op;
+      rewriter.replaceOp(result, power(b.create<math::FmaOp>(difference.getLhs(), log2e, rest)));
       return success();
     }
     Value y = b.create<arith::MulFOp>(x, log2e);
@@ -61,10 +85,6 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
     return success();
   }
 };
-
-Value approximate(ImplicitLocOpBuilder &b, const char *intrinsic, Value x) {
-  return b.create<LLVM::CallIntrinsicOp>(b.getF32Type(), b.getStringAttr(intrinsic), x).getResult(0);
-}
 
 struct ExpandTanh : OpRewritePattern<math::TanhOp> {
   using OpRewritePattern::OpRewritePattern;

@@ -75,6 +75,16 @@ private:
   }
 };
 
+/// Σ over a row's blocks.
+Tile sumOfBlocks(KernelBuilder &k, const View &sums, const Range &rows) {
+  return sum(sums.at(rows, k.whole(sums.dim(1))), Axis::columns);
+}
+
+/// What undoes the unit of the numbers that it adds up.
+double undoesUnit(RowSum sum) {
+  return sum == RowSum::weighedLogits || sum == RowSum::squares ? 1 : 1 / kUnit;
+}
+
 /// What follows from the sums. With a target anchor, the distance is 0.
 RowFacts factsOf(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const Range &rows,
                  const Tile &others) {
@@ -85,7 +95,7 @@ RowFacts factsOf(KernelBuilder &k, const CombineSpec &spec, const Parameters &p,
   row.anchor = p.anchor[rows];
   row.distance = p.target[rows] - row.anchor; // NaN for an infinite anchor
   for (int s = 0; s < kRowSums; ++s)
-    if (spec.sums[s]) row.sums[s] = sum(p.rowSums[s].at(rows, k.whole(p.rowSums[s].dim(1))), Axis::columns);
+    if (spec.sums[s]) row.sums[s] = undoesUnit(static_cast<RowSum>(s)) * sumOfBlocks(k, p.rowSums[s], rows);
 
   addProbabilities(row, others);
   if (p.rowNorm.valid()) row.rowNorm = p.rowNorm[rows];
@@ -135,18 +145,16 @@ void storeGradients(KernelBuilder &k, const CombineSpec &spec, const Parameters 
                     const RowFacts &row, const RowTotals &totals, const Tile &others) {
   const bool rated = p.rate.valid();
   const Tile rate = rated ? p.rate[rows] : Tile();
-  Tile factor = times(factorOfP(totals) * row.v, rate);
-  const bool rounds = spec.sums[static_cast<int>(RowSum::stored)];
-  const Tile mended = rounds ? mend(spec, row, others) : Tile();
-  factor = times(factor, mended);
+  Tile perE = times(1 / kUnit * row.v, rate);
+  if (spec.sums[static_cast<int>(RowSum::stored)]) perE = perE * mend(spec, row, others);
+  const Tile factor = factorOfP(totals) * perE;
   Tile unit, perUnit; // 1
   if (spec.gradients->exponentials == ElementType::f16) {
     unit = unitOf(row, totals, rate);
     perUnit = select(unit > 0, 1.0 / unit, 0);
   }
   if (p.factor.valid()) k.store(p.factor, rows, times(factor, perUnit));
-  if (p.moment.valid())
-    k.store(p.moment, rows, times(times(times(totals.moment * row.v, rate), mended), perUnit));
+  if (p.moment.valid()) k.store(p.moment, rows, times(totals.moment * perE, perUnit));
 
   const Tile targetRate = rated ? p.targetRate[rows] : Tile();
   Tile target = times(targetGradient(row, totals), targetRate);
@@ -176,8 +184,7 @@ Kernel combine(const CombineSpec &spec) {
     const Parameters p(k, spec, terms);
 
     const Range rows = k.blockRows(p.row.dim(0), spec.hasTotals ? kRowsWithTotals : kRows);
-    const Tile others =
-        spec.hasTotals ? p.sums[rows] : sum(p.sums.at(rows, k.whole(p.sums.dim(1))), Axis::columns);
+    const Tile others = 1 / kUnit * (spec.hasTotals ? p.sums[rows] : sumOfBlocks(k, p.sums, rows));
     RowFacts row = factsOf(k, spec, p, rows, others);
     const RowTotals totals = terms.totals(row);
 

@@ -6,6 +6,9 @@
 namespace tilewright::lce {
 namespace {
 
+/// Of a logit from its anchor, whose square is finite; of exp of it next to nothing is left.
+constexpr double kLeastDistance = -1e18;
+
 std::string str(const ForwardSpec &spec) {
   std::string text = elementName(spec.element);
   if (spec.exponentials) text += std::string(",e=") + elementName(*spec.exponentials);
@@ -68,7 +71,7 @@ Kernel forward(const ForwardSpec &spec) {
       const Tile ofClasses = spec.best ? select(isClass, z, kNone) : ofOthers;
       const Tile top = tellsTops ? max(ofClasses, Axis::columns) : Tile();
       const Tile from = ofBlocks ? max(top, kLeastAnchor * number(k, 1)) : anchor[rows];
-      const Tile others = expAbove(ofOthers, from);
+      const Tile others = kUnit * expAbove(ofOthers, from);
 
       const auto sumOf = [&](RowSum s, const Tile &x) {
         k.store(rowSums[static_cast<int>(s)], rows, tile, sum(x, Axis::columns));
@@ -79,7 +82,7 @@ Kernel forward(const ForwardSpec &spec) {
         k.store(best, rows, tile,
                 min(select(ofClasses == top, classes.positions(), std::numeric_limits<int32_t>::max()),
                     Axis::columns));
-      const Tile finite = select(others > 0, ofOthers - from, 0); // where E is 0, z may be -∞
+      const Tile finite = max(ofOthers - from, kLeastDistance * number(k, 1)); // z may be -∞, where E is 0
       if (wants(RowSum::moments)) sumOf(RowSum::moments, others * finite);
       if (wants(RowSum::secondMoments)) sumOf(RowSum::secondMoments, others * finite * finite);
       if (wants(RowSum::weighedLogits))
@@ -89,7 +92,7 @@ Kernel forward(const ForwardSpec &spec) {
 
       const bool rated = wants(RowSum::exact);
       const Tile exact = rated ? others * terms.classRate(z, place) : others;
-      const Tile kept = spec.quietZeros ? select(others < kQuiet, 0, exact) : exact;
+      const Tile kept = spec.quietZeros ? select(others < kQuiet * kUnit, 0, exact) : exact;
       const Tile stored = rounded(kept, *spec.exponentials);
       k.store(e, rows, classes, stored);
       sumOf(RowSum::stored, stored);

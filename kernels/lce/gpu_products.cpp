@@ -136,7 +136,8 @@ Product chooseLossProduct(const Problem &problem, const ProductShape &shape, con
   Product product;
   product.block = isLarge ? kLarge : kSmall;
   product.roles = isLarge ? Roles::cooperative : Roles::pingPong;
-  product.clusterCtas = 2;
+  // More than sums leaves taking turns no register for a place in a cluster.
+  product.clusterCtas = isLarge || problem.wantsTotalsAlone() ? 2 : 1;
   chooseOrderAndStages(problem, ProductKind::forward, shape, device, product);
   return product;
 }

@@ -15,13 +15,19 @@ namespace tilewright::lce {
 
 /// The kernels of linear cross entropy, one a file. Rows that are not ignored, the *valid* rows, are worked
 /// on in chunks; tensors of a chunk have C rows, of which the last may hold no valid row. Symbols as in the
-/// README: E = exp(z - a) without the target's column, a = anchor, S = row sum of E.
+/// README: E = exp(z - a) without the target's column, a = anchor, S = row sum of E. E and its sums are
+/// stored times kUnit.
 
 /// Rows and columns of the output block of one program.
 struct Block {
   int64_t rows = 0, columns = 0;
   std::string str() const { return std::to_string(rows) + "x" + std::to_string(columns); }
 };
+
+/// Numbers near 1 lie on both sides of exponents whose bits all differ, 127 = 01111111 and 128 = 10000000;
+/// near this, hardly three bits of the exponent change from one to the next. A GPU that its power limits is
+/// faster by that: what bits change in a product's operands takes power.
+constexpr double kUnit = 0x1p-10;
 
 /// A logit of -∞ says nothing of the others, and above an anchor that is infinite even what no class has
 /// would be no number.
