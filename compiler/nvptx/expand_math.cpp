@@ -1,6 +1,7 @@
+#include "compiler/nvptx/passes.h"
+
 #include <optional>
 
-#include "compiler/nvptx/passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -13,7 +13,7 @@ constexpr int kWarps = 1;
 namespace {
 
 Tile isOutOfRange(const View &redo, const Range &rows, const Tile &total) {
-  return (redo[rows] > 0) & (total > kLargestSum * kUnit);
+  return (redo[rows] > 0) & (total > kLargestSum * kUnitOfE);
 }
 
 } // namespace

@@ -82,7 +82,7 @@ Tile sumOfBlocks(KernelBuilder &k, const View &sums, const Range &rows) {
 
 /// What undoes the unit of the numbers that it adds up.
 double undoesUnit(RowSum sum) {
-  return sum == RowSum::weighedLogits || sum == RowSum::squares ? 1 : 1 / kUnit;
+  return sum == RowSum::weighedLogits || sum == RowSum::squares ? 1 : 1 / kUnitOfE;
 }
 
 /// What follows from the sums. With a target anchor, the distance is 0.
@@ -145,7 +145,7 @@ void storeGradients(KernelBuilder &k, const CombineSpec &spec, const Parameters 
                     const RowFacts &row, const RowTotals &totals, const Tile &others) {
   const bool rated = p.rate.valid();
   const Tile rate = rated ? p.rate[rows] : Tile();
-  Tile perE = times(1 / kUnit * row.v, rate);
+  Tile perE = times(1 / kUnitOfE * row.v, rate);
   if (spec.sums[static_cast<int>(RowSum::stored)]) perE = perE * mend(spec, row, others);
   const Tile factor = factorOfP(totals) * perE;
   Tile unit, perUnit; // 1
@@ -184,7 +184,7 @@ Kernel combine(const CombineSpec &spec) {
     const Parameters p(k, spec, terms);
 
     const Range rows = k.blockRows(p.row.dim(0), spec.hasTotals ? kRowsWithTotals : kRows);
-    const Tile others = 1 / kUnit * (spec.hasTotals ? p.sums[rows] : sumOfBlocks(k, p.sums, rows));
+    const Tile others = 1 / kUnitOfE * (spec.hasTotals ? p.sums[rows] : sumOfBlocks(k, p.sums, rows));
     RowFacts row = factsOf(k, spec, p, rows, others);
     const RowTotals totals = terms.totals(row);
 

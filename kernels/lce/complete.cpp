@@ -29,7 +29,7 @@ Kernel completeInPlace(const CompleteSpec &spec) {
     // Valid rows come first.
     k.ifThen(k.toCondition(label[k.range(Axis::rows, rows.begin, 1)] >= 0),
              [&, rows = rows, classes = classes] {
-               const Tile stored = e.at(rows, classes), above = log(1 / kUnit * stored);
+               const Tile stored = e.at(rows, classes), above = log(1 / kUnitOfE * stored);
                const Tile gradient = stored * (factor[rows] + moment[rows] * above);
                const Tile rate = terms.classRate(above + anchor[rows], place);
                k.store(e, rows, classes, select(stored > 0, times(gradient, rate), 0));
@@ -58,8 +58,8 @@ Kernel completeAgain(const CompleteSpec &spec) {
       const Tile z = terms.logit(dot(x.rows(rows), w.rows(classes).transpose()), place);
       Tile ofP = factor[rows];
       if (moment.valid()) ofP = ofP + moment[rows] * (z - anchor[rows]);
-      const Tile others = kUnit * expAbove(z, anchor[rows]);
-      Tile gradient = (spec.quietZeros ? select(others < kQuiet * kUnit, 0, others) : others) * ofP;
+      const Tile others = kUnitOfE * expAbove(z, anchor[rows]);
+      Tile gradient = (spec.quietZeros ? select(others < kQuiet * kUnitOfE, 0, others) : others) * ofP;
       if (spec.uniform)
         gradient = gradient - (classWeight.valid() ? uniform[rows] * classWeight[classes] : uniform[rows]);
       gradient = times(gradient, terms.classRate(z, place));

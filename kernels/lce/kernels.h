@@ -16,7 +16,7 @@ namespace tilewright::lce {
 /// The kernels of linear cross entropy, one a file. Rows that are not ignored, the *valid* rows, are worked
 /// on in chunks; tensors of a chunk have C rows, of which the last may hold no valid row. Symbols as in the
 /// README: E = exp(z - a) without the target's column, a = anchor, S = row sum of E. E and its sums are
-/// stored times kUnit.
+/// stored times kUnitOfE.
 
 /// Rows and columns of the output block of one program.
 struct Block {
@@ -24,10 +24,10 @@ struct Block {
   std::string str() const { return std::to_string(rows) + "x" + std::to_string(columns); }
 };
 
-/// Numbers near 1 lie on both sides of exponents whose bits all differ, 127 = 01111111 and 128 = 10000000;
-/// near this, hardly three bits of the exponent change from one to the next. A GPU that its power limits is
-/// faster by that: what bits change in a product's operands takes power.
-constexpr double kUnit = 0x1p-10;
+/// Which bits change from one number of a product's operands to the next takes a GPU's power, and so its
+/// time: exponents of numbers about 1 differ in all of their bits, 127 = 01111111 and 128 = 10000000. Of the
+/// units 2^0, 2^-4, 2^-8 … 2^-16 this was the fastest on an H200 with random logits, by 0.8 % of a call.
+constexpr double kUnitOfE = 0x1p-8;
 
 /// A logit of -∞ says nothing of the others, and above an anchor that is infinite even what no class has
 /// would be no number.

@@ -39,13 +39,13 @@ func.func @contracted(%x: f32, %y: f32) -> f32 {
 
 // CHECK-LABEL: func.func @scaled(
 // CHECK-SAME: %[[X:.*]]: f32, %[[Y:.*]]: f32
-// CHECK-DAG: %[[N:.*]] = arith.constant -1.000000e+01 : f32
+// CHECK-DAG: %[[N:.*]] = arith.constant -8.000000e+00 : f32
 // CHECK: %[[REST:.*]] = math.fma %[[Y]], %{{.*}}, %[[N]] : f32
 // CHECK: %[[POWER:.*]] = math.fma %[[X]], %{{.*}}, %[[REST]]
 // CHECK: %[[RESULT:.*]] = llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f"(%[[POWER]])
 // CHECK: return %[[RESULT]]
 func.func @scaled(%x: f32, %y: f32) -> f32 {
-  %unit = arith.constant 9.765625e-04 : f32
+  %unit = arith.constant 3.906250e-03 : f32
   %d = arith.subf %x, %y : f32
   %e = math.exp %d fastmath<contract> : f32
   %s = arith.mulf %unit, %e : f32
