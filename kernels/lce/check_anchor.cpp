@@ -6,8 +6,8 @@ namespace tilewright::lce {
 // Beyond this, E and the gradients' factors come near the end of fp32's (and bf16's) range. An infinite S is
 // beyond; a NaN is not, for no anchor would mend it.
 constexpr double kLargestSum = 0x1p60;
-// One warp has nobody to wait for but memory, and many of them wait side by side, each for some rows.
-constexpr int64_t kRows = 4;
+// One warp has nobody to wait for but memory, and many of them wait side by side, each for a row.
+constexpr int64_t kRows = 1;
 constexpr int kWarps = 1;
 
 namespace {

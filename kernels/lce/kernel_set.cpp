@@ -9,7 +9,7 @@ namespace {
 
 // One program of the one-hot sum is a row; wider than this, the row is split. Of the classes of a slice most
 // have no row, and of programs without work there should be few.
-constexpr int64_t kOneHotColumns = 512, kOneHotClassColumns = 2048;
+constexpr int64_t kOneHotColumns = 2048;
 // E is read and written once, a few cache lines of some rows at a time; on a GPU by so few warps that each
 // thread has eight vectors on their way.
 constexpr Block kInPlaceBlock{32, 256};
@@ -47,8 +47,7 @@ public:
     if (p_.wantsClassGradients()) want(kernels.rankLabels, rankLabels(), rankLabelsOptions(target_));
     if (p_.dWeight) {
       weightProduct(kernels);
-      const int64_t columns = p_.hasSecondPass() ? kOneHotClassColumns : kOneHotColumns;
-      want(kernels.oneHotSum, oneHotSum({p_.element, columns, oneHotPlace()}));
+      want(kernels.oneHotSum, oneHotSum({p_.element, kOneHotColumns, oneHotPlace()}), oneHotSumOptions());
       if (p_.normalisesRows()) want(kernels.scaleRows, scaleRows(p_.element));
     }
     if (p_.dBias) biasProduct(kernels);

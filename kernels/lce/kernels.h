@@ -186,6 +186,7 @@ struct OneHotSumSpec {
   OneHotPlace place = OneHotPlace::slot;
 };
 Kernel oneHotSum(const OneHotSumSpec &spec);
+CompileOptions oneHotSumOptions(); ///< that suit it
 
 /// sums[label] = Σ t_i over the rows of each label that occurs (0 beforehand).
 ///

@@ -12,19 +12,29 @@ void sumOverRun(KernelBuilder &k, const View &order, const View &run, const Rang
                 const std::function<Tile(const Range &row)> &ofRow,
                 const std::function<void(const Tile &)> &use) {
   const Index begin = position.begin, length = k.toIndex(run[position]);
-  const auto term = [&](const Index &s) {
-    return ofRow(k.range(Axis::rows, k.toIndex(order[k.range(Axis::rows, s, 1)]), 1));
+  const auto rowAt = [&](const Index &s) {
+    return k.range(Axis::rows, k.toIndex(order[k.range(Axis::rows, s, 1)]), 1);
   };
+  const Range head =
+      rowAt(begin); // asked for beside the run, so that one wait less lies ahead of its numbers
   k.ifThen(length != 0, [&] {
     const std::vector<Tile> total =
-        k.forRange(begin + 1, begin + length, 1, {term(begin)}, [&](Index s, const std::vector<Tile> &sum) {
-          return std::vector<Tile>{sum[0] + term(s)};
+        k.forRange(begin + 1, begin + length, 1, {ofRow(head)}, [&](Index s, const std::vector<Tile> &sum) {
+          return std::vector<Tile>{sum[0] + ofRow(rowAt(s))};
         });
     use(total[0]);
   });
 }
 
 } // namespace
+
+// Two warps have four vectors a thread on their way; what a program waits for ahead of them, one row number
+// after the other, takes as long as they do.
+CompileOptions oneHotSumOptions() {
+  CompileOptions options;
+  options.schedule.warps = 2;
+  return options;
+}
 
 Kernel oneHotSum(const OneHotSumSpec &spec) {
   const bool ofClasses = spec.place == OneHotPlace::label;
