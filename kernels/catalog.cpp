@@ -65,7 +65,7 @@ Kernel lceDwAdd(ElementType element) {
 }
 // Sums that take two numbers' place are of numbers of 16 bits.
 ElementType halfOf(ElementType element) { return element == ElementType::f32 ? ElementType::bf16 : element; }
-Kernel lceRoundSums(ElementType element) { return lce::roundSums(halfOf(element)); }
+Kernel lceRoundSums(ElementType element) { return lce::roundSums({halfOf(element), true}); }
 Kernel lceWidenSums(ElementType element) { return lce::widenSums(halfOf(element)); }
 Kernel lossCompactRows(ElementType) { return compactRows({ElementType::i64, {}}); }
 Kernel lossReduce(ElementType) { return reduceLoss(true); }

@@ -25,7 +25,6 @@ Kernel dWeight(const DWeightSpec &spec) {
     const View gain = spec.gain ? k.input("gain", ElementType::f32, 1) : View();
     const View rowSum = spec.uniform ? k.input("row_sum", ElementType::f32, 2) : View();
     const View classFactor = spec.classFactor ? k.input("class_factor", ElementType::f32, 1) : View();
-    const View partial = mode == Mode::finish ? k.input("partial", ElementType::f32, 2) : View();
     const View dw = k.output("dw", spec.output, 2);
 
     const auto [classes, hidden] = k.block(e.dim(1), xs.dim(1), spec.block.rows, spec.block.columns);
@@ -41,18 +40,10 @@ Kernel dWeight(const DWeightSpec &spec) {
       const Tile sum = onlyRow(k, rowSum, hidden);
       return gradient - (spec.classFactor ? classFactor[classes] * sum : sum);
     };
-    const auto at = [&, classes = classes, hidden = hidden](const View &view) {
-      return view.at(classes, hidden);
-    };
-    const auto total = [&] {
-      Tile gradient = part();
-      if (partial.valid()) gradient = gradient + at(partial);
-      return spec.accumulation.ontoOutput ? gradient + at(dw) : gradient;
-    };
     if (mode == Mode::add)
-      k.ifThen(rows != 0, [&, classes = classes, hidden = hidden] { k.add(dw, classes, hidden, total()); });
+      k.ifThen(rows != 0, [&, classes = classes, hidden = hidden] { k.add(dw, classes, hidden, part()); });
     else
-      k.store(dw, classes, hidden, total());
+      k.store(dw, classes, hidden, spec.accumulation.ontoOutput ? part() + dw.at(classes, hidden) : part());
   });
 }
 

@@ -164,29 +164,32 @@ private:
   void weightProduct(KernelSet &kernels) {
     // What is still to be normalised is in fp32, and adds to nothing.
     const ElementType output = p_.terms.margin ? ElementType::f32 : *p_.dWeight;
+    const bool accumulate = p_.accumulate && !p_.terms.margin;
+    const auto make = [&](const Accumulation &accumulation, ElementType type) {
+      return dWeight({p_.exponentials(), type, accumulation, config_.dWeight.block, p_.isUniformRankOne(),
+                      hasUniformFactor(), p_.normalisesRows(), oneHotPlace()});
+    };
     const bool inPlace = config_.columnsInPlace(p_) > 0;
-    wantParts(kernels.dWeight, output, p_.accumulate && !p_.terms.margin, inPlace,
-              optionsFor(ProductKind::dWeight), [&](const Accumulation &accumulation, ElementType type) {
-                return dWeight({p_.exponentials(), type, accumulation, config_.dWeight.block,
-                                p_.isUniformRankOne(), hasUniformFactor(), p_.normalisesRows(),
-                                oneHotPlace()});
-              });
-    if (!inPlace) return;
-    want(kernels.roundSums, roundSums(*p_.dWeight));
-    if (p_.accumulate) want(kernels.widenSums, widenSums(*p_.dWeight));
+    wantParts(kernels.dWeight, output, accumulate, inPlace, optionsFor(ProductKind::dWeight), make);
+    if (output == ElementType::f32 || config_.weightParts(p_) == 1) return;
+    want(kernels.roundSums, roundSums({output, inPlace, accumulate && !inPlace}));
+    if (inPlace && accumulate) want(kernels.widenSums, widenSums(output));
   }
 
   void biasProduct(KernelSet &kernels) {
     want(kernels.sumExponentials, sumRows({p_.exponentials(), p_.scalesExponentials(), true}),
          sumRowsOptions());
     want(kernels.labelSums, labelSums());
-    wantParts(kernels.dBias, *p_.dBias, p_.accumulate, false, {},
-              [&](const Accumulation &accumulation, ElementType type) {
-                return dBias({type, accumulation, p_.isUniformRankOne(), hasUniformFactor()});
-              });
+    const auto make = [&](const Accumulation &accumulation, ElementType type) {
+      return dBias({type, accumulation, p_.isUniformRankOne(), hasUniformFactor()});
+    };
+    wantParts(kernels.dBias, *p_.dBias, p_.accumulate, false, {}, make);
+    if (*p_.dBias != ElementType::f32 && config_.weightParts(p_) > 1)
+      want(kernels.dBias.last, make({Accumulation::Mode::finish, p_.accumulate}, *p_.dBias));
   }
 
-  /// `widened`: what the output holds is in the sums before the first part is.
+  /// The kernels that make sums in fp32, or the output of one part. `widened`: what the output holds is in
+  /// the sums before the first part is.
   template <typename Make>
   void wantParts(PartKernels &parts, ElementType output, bool accumulate, bool widened,
                  const CompileOptions &options, const Make &make) {
@@ -198,7 +201,6 @@ private:
     const bool addsFirst = accumulate && (isSum || widened);
     want(parts.first, make(Accumulation{addsFirst ? Mode::add : Mode::store}, f32), options);
     want(parts.next, make(Accumulation{Mode::add}, f32), options);
-    if (!isSum) want(parts.last, make(Accumulation{Mode::finish, accumulate && !addsFirst}, output), options);
   }
 
   CombineSpec combineSpec() const {

@@ -5,7 +5,8 @@
 
 namespace tilewright::lce {
 
-/// For chunks in that order: of a gradient that they all add to. With one chunk, only the first is there.
+/// For chunks in that order: of a gradient that they all add to. With one chunk, only the first is there; the
+/// last differs where it stores what sums in a buffer become.
 struct PartKernels {
   KernelHandle first, next, last;
 };
@@ -17,7 +18,7 @@ struct KernelSet {
   KernelHandle rankLabels, oneHotSum, scaleRows;
   KernelHandle dHidden, dHiddenParts, dHiddenTotal; ///< the last two of a chunk's tail
   PartKernels dWeight, dBias;
-  KernelHandle widenSums, roundSums;                      ///< before and after a dW that adds up in place
+  KernelHandle widenSums, roundSums;                      ///< before and after sums of a dW of 16 bits
   KernelHandle copyRows, copyWidened, sliceLabels, again; ///< of a second pass
 
   // Of some options only.

@@ -224,7 +224,7 @@ struct Accumulation {
   enum class Mode {
     store,  ///< gradient = part
     add,    ///< gradient += part, in fp32
-    finish, ///< gradient = partial + part
+    finish, ///< gradient = partial + part; of db
   };
   Mode mode = Mode::store;
   bool ontoOutput = false; ///< store, finish: what the output holds is added too
@@ -234,7 +234,7 @@ struct Accumulation {
 /// A chunk's part of dW = [gain] Eᵀ·xs + the rows of u [- f_j Σ_i uniform_i x_i, f_j = 1 or class_factor].
 ///
 /// (e C×V, xs C×H, u C×H or V×H, slot V, summary, first[, gain 1][, row_sum 1×H[, class_factor V]]
-///  [, partial V×H], out dw V×H)
+///  out dw V×H)
 struct DWeightSpec {
   ElementType exponentials, output;
   Accumulation accumulation;
@@ -244,12 +244,19 @@ struct DWeightSpec {
 };
 Kernel dWeight(const DWeightSpec &spec);
 
-/// The first K columns of dW, whose fp32 sums lie in its own rows' memory, two 16-bit numbers' place each,
-/// become what they should be. K is at most H / 2; the columns behind are still to be made.
+/// dW of 16 bits, once all chunks have added to its fp32 sums: of the columns that `partial` has, the last
+/// ones, these rounded (`ontoOutput`: what the output holds is added first). `inPlace`: sums of the K columns
+/// ahead lie in dW's own rows' memory, two 16-bit numbers' place each, and are rounded there; K is at most
+/// H / 2. In a launch of its own this takes less than beside the last chunk's product, whose tiles would wait
+/// for what they read.
 ///
-/// (K, out dw V×H)
-Kernel roundSums(ElementType output);
-/// The reverse: what dw holds becomes fp32, in its memory or, of the other columns, in `partial`.
+/// (partial V×(H-K), out dw V×H)
+struct RoundSumsSpec {
+  ElementType output;
+  bool inPlace = false, ontoOutput = false;
+};
+Kernel roundSums(const RoundSumsSpec &spec);
+/// The reverse, in place: what dw holds becomes fp32, in its memory or, of the other columns, in `partial`.
 ///
 /// (out partial V×(H-K), out dw V×H)
 Kernel widenSums(ElementType output);

@@ -301,16 +301,13 @@ int64_t Launches::weightColumnsFrom(int64_t first) const {
 }
 
 Status Launches::weightGradient(int64_t part) {
-  const int64_t inPlace = config_.columnsInPlace(p_);
   for (int64_t first = 0, count = 0; first < p_.hidden; first += count) {
-    // Those in dW's memory are rounded before others are stored where some of them lie.
-    if (first > 0 && first == inPlace && part + 1 == config_.weightParts(p_))
-      TW_RETURN_IF_ERROR(launch(kernels_.roundSums, {inPlace, t_.dWeight}));
     count = weightColumnsFrom(first);
     TW_RETURN_IF_ERROR(oneHotSums(first, count));
     TW_RETURN_IF_ERROR(weightProduct(part, first, count));
   }
-  return Status();
+  if (!kernels_.roundSums || part + 1 < config_.weightParts(p_)) return Status();
+  return launch(kernels_.roundSums, {w_.partial, t_.dWeight});
 }
 
 Status Launches::oneHotSums(int64_t first, int64_t count) {
@@ -327,13 +324,15 @@ Status Launches::weightProduct(int64_t part, int64_t first, int64_t count) {
   KernelArguments arguments = {c_.e, columns(c_.xs), c_.u.columns(0, count), s_.slot, w_.summary, first_};
   append(arguments, {c_.gain});
   if (p_.isUniformRankOne()) append(arguments, {columns(c_.rowSum), s_.classFactor});
+  arguments.push_back(weightSums(first, count));
+  return launch(part == 0 ? kernels_.dWeight.first : kernels_.dWeight.next, arguments);
+}
+
+/// Where these columns of dW add up.
+TensorRef Launches::weightSums(int64_t first, int64_t count) const {
   const int64_t inPlace = config_.columnsInPlace(p_);
-  if (first < inPlace) { // and what is rounded at the end
-    arguments.push_back(sumsInPlace().columns(first, count));
-    return launch(part == 0 ? kernels_.dWeight.first : kernels_.dWeight.next, arguments);
-  }
-  const TensorRef partial = s_.partial.data ? s_.partial.columns(first - inPlace, count) : TensorRef();
-  return launchPart(kernels_.dWeight, part, config_.weightParts(p_), arguments, partial, columns(s_.dWeight));
+  if (first < inPlace) return sumsInPlace().columns(first, count);
+  return s_.partial.data ? s_.partial.columns(first - inPlace, count) : s_.dWeight.columns(first, count);
 }
 
 /// dW as fp32, of which a row holds half as many.
@@ -352,7 +351,11 @@ Status Launches::biasGradient(int64_t part) {
   TW_RETURN_IF_ERROR(launch(kernels_.sumExponentials, sum));
   KernelArguments arguments = {parts, s_.labelSums};
   if (p_.isUniformRankOne()) append(arguments, {c_.uniform, s_.classFactor});
-  return launchPart(kernels_.dBias, part, config_.weightParts(p_), arguments, s_.partialBias, s_.dBias);
+  const PartKernels &kernels = kernels_.dBias;
+  const bool isLast = part > 0 && part + 1 == config_.weightParts(p_) && kernels.last;
+  append(arguments, {s_.partialBias});
+  if (isLast || !s_.partialBias.data) arguments.push_back(s_.dBias);
+  return launch(isLast ? kernels.last : part == 0 ? kernels.first : kernels.next, arguments);
 }
 
 Status Launches::finish() {
@@ -381,14 +384,6 @@ Status Launches::sumUp(const KernelHandle &kernel, const TensorRef &matrix, cons
     from = to;
   }
   return Status();
-}
-
-Status Launches::launchPart(const PartKernels &kernels, int64_t part, int64_t parts,
-                            KernelArguments arguments, const TensorRef &partial, const TensorRef &result) {
-  const bool last = part > 0 && part + 1 == parts && kernels.last;
-  if (partial.data) arguments.push_back(partial);
-  if (last || !partial.data) arguments.push_back(result);
-  return launch(last ? kernels.last : part == 0 ? kernels.first : kernels.next, arguments);
 }
 
 } // namespace tilewright::lce

@@ -48,14 +48,13 @@ private:
   Status weightGradient(int64_t part);
   Status oneHotSums(int64_t first, int64_t count);
   Status weightProduct(int64_t part, int64_t first, int64_t count);
+  TensorRef weightSums(int64_t first, int64_t count) const;
   TensorRef sumsInPlace() const;
   Status biasGradient(int64_t part);
   Status finish();
 
   Status sumUp(const KernelHandle &kernel, const TensorRef &matrix, const TensorRef &factor,
                const TensorRef &sum);
-  Status launchPart(const PartKernels &kernels, int64_t part, int64_t parts, KernelArguments arguments,
-                    const TensorRef &partial, const TensorRef &result);
   Status launch(const KernelHandle &kernel, const KernelArguments &arguments) {
     return device_.launch(*kernel, arguments, stream_);
   }

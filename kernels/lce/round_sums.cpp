@@ -16,27 +16,35 @@ void forBlocks(KernelBuilder &k, const Index &count, const std::function<void(co
   });
 }
 
-/// What both kernels see: the program's row, and dW's first columns as fp32 and as what they should be.
-struct Sums {
-  Range row;
+/// dW's first columns as fp32, and as what they should be.
+struct InPlace {
   View wide, narrow;
 
-  Sums(KernelBuilder &k, const View &dw, const Index &inPlace)
-      : row(k.blockRows(dw.dim(0), 1)), wide(dw.as(ElementType::f32).narrowed(1, inPlace)),
-        narrow(dw.narrowed(1, inPlace)) {}
+  InPlace(const View &dw, const Index &columns)
+      : wide(dw.as(ElementType::f32).narrowed(1, columns)), narrow(dw.narrowed(1, columns)) {}
 };
 
 } // namespace
 
-Kernel roundSums(ElementType output) {
-  return defineKernel("lce_round_sums", elementName(output), [output](KernelBuilder &k) {
-    const Index inPlace = k.index("in_place");
-    const View dw = k.output("dw", output, 2);
-    const Sums s(k, dw, inPlace);
+Kernel roundSums(const RoundSumsSpec &spec) {
+  const std::string specialisation = std::string(elementName(spec.output)) +
+                                     (spec.inPlace ? ",in place" : "") + (spec.ontoOutput ? ",onto" : "");
+  return defineKernel("lce_round_sums", specialisation, [spec](KernelBuilder &k) {
+    const View partial = k.input("partial", ElementType::f32, 2), dw = k.output("dw", spec.output, 2);
+    const Range row = k.blockRows(dw.dim(0), 1);
+    const Index inPlace = dw.dim(1) - partial.dim(1);
     // A block is written over sums of the first half of the columns up to its end, which are all loaded.
-    forBlocks(k, inPlace, [&](const Index &first) {
-      const Range columns = k.range(Axis::columns, first, kColumns);
-      k.store(s.narrow, s.row, columns, s.wide.at(s.row, columns));
+    if (spec.inPlace) {
+      const InPlace sums(dw, inPlace);
+      forBlocks(k, inPlace, [&](const Index &first) {
+        const Range columns = k.range(Axis::columns, first, kColumns);
+        k.store(sums.narrow, row, columns, sums.wide.at(row, columns));
+      });
+    }
+    forBlocks(k, partial.dim(1), [&](const Index &first) {
+      const Range to = k.range(Axis::columns, inPlace + first, kColumns);
+      const Tile sum = partial.at(row, k.range(Axis::columns, first, kColumns));
+      k.store(dw, row, to, spec.ontoOutput ? sum + dw.at(row, to) : sum);
     });
   });
 }
@@ -44,17 +52,18 @@ Kernel roundSums(ElementType output) {
 Kernel widenSums(ElementType output) {
   return defineKernel("lce_widen_sums", elementName(output), [output](KernelBuilder &k) {
     const View partial = k.output("partial", ElementType::f32, 2), dw = k.output("dw", output, 2);
+    const Range row = k.blockRows(dw.dim(0), 1);
     const Index inPlace = dw.dim(1) - partial.dim(1);
-    const Sums s(k, dw, inPlace);
+    const InPlace sums(dw, inPlace);
     forBlocks(k, partial.dim(1), [&](const Index &first) {
-      k.store(partial, s.row, k.range(Axis::columns, first, kColumns),
-              dw.at(s.row, k.range(Axis::columns, inPlace + first, kColumns)));
+      k.store(partial, row, k.range(Axis::columns, first, kColumns),
+              dw.at(row, k.range(Axis::columns, inPlace + first, kColumns)));
     });
     // The other way round: sums are written over numbers of their own block and of blocks behind it.
     const Index last = (inPlace + (kColumns - 1)) / kColumns * kColumns - kColumns;
     forBlocks(k, inPlace, [&](const Index &behind) {
       const Range columns = k.range(Axis::columns, last - behind, kColumns);
-      k.store(s.wide, s.row, columns, s.narrow.at(s.row, columns));
+      k.store(sums.wide, row, columns, sums.narrow.at(row, columns));
     });
   });
 }

@@ -38,7 +38,7 @@ struct Config {
   CompileOptions options;
 };
 
-enum class Kind { forward, loss, dx, store, add, finish, gelu };
+enum class Kind { forward, loss, dx, store, add, gelu };
 struct Product {
   Kind kind;
   const char *flag;
@@ -53,8 +53,7 @@ struct Settings {
   bool peaked = false;
   std::vector<Product> products = {{Kind::forward, "--forward", {}}, {Kind::loss, "--loss", {}},
                                    {Kind::dx, "--dx", {}},           {Kind::store, "--dw", {}},
-                                   {Kind::add, "--dw-add", {}},      {Kind::finish, "--dw-finish", {}},
-                                   {Kind::gelu, "--gelu", {}}};
+                                   {Kind::add, "--dw-add", {}},      {Kind::gelu, "--gelu", {}}};
 };
 
 std::vector<std::string> split(const std::string &text, char separator) {
@@ -142,11 +141,9 @@ Kernel kernelOf(Kind kind, ElementType element, const lce::Block &block) {
   case Kind::add:
     return lce::dWeight({element, ElementType::f32, {Mode::add}, block});
   case Kind::gelu:
-    return matmulBiasGelu(element, block.rows, block.columns);
-  case Kind::finish:
     break;
   }
-  return lce::dWeight({element, element, {Mode::finish}, block});
+  return matmulBiasGelu(element, block.rows, block.columns);
 }
 
 bool isForward(Kind kind) { return kind == Kind::forward || kind == Kind::loss; }
@@ -207,10 +204,6 @@ public:
     const unsigned char byte = kind_ == Kind::add ? kFilling : kPoison;
     for (const auto &[name, tensor] : outputs_)
       TW_RETURN_IF_ERROR(clear(tensor, byte));
-    if (kind_ == Kind::finish) {
-      TW_ASSIGN_OR_RETURN(const TensorRef partial, data_.tensor("dw32"));
-      TW_RETURN_IF_ERROR(clear(partial, kFilling));
-    }
     TW_RETURN_IF_ERROR(run());
     TW_RETURN_IF_ERROR(data_.device().synchronize(nullptr));
     for (const auto &[name, tensor] : outputs_) {

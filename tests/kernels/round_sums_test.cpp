@@ -1,4 +1,4 @@
-// Sums of fp32 in the memory of a matrix of 16-bit numbers: rounded in place, and back.
+// Sums of fp32, in the memory of a matrix of 16-bit numbers and in a buffer: rounded, and back.
 
 #include <cstring>
 #include <random>
@@ -41,10 +41,18 @@ protected:
     return values;
   }
 
-  void round(int64_t inPlace, const DeviceTensor &dw) {
-    const Status status = launch(*runtime, lce::roundSums(element), {inPlace, dw.ref()});
+  void round(const lce::RoundSumsSpec &spec, const DeviceTensor &partial, const DeviceTensor &dw) {
+    const Status status = launch(*runtime, lce::roundSums(spec), {partial.ref(), dw.ref()});
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_TRUE(dw.gapsUntouched());
+  }
+  DeviceTensor buffer(const Numbers &values, int64_t columns, int64_t gap) {
+    return DeviceTensor::matrix(device, ElementType::f32, kRows, columns, values, gap);
+  }
+  Numbers allRounded(Numbers values) {
+    for (double &value : values)
+      value = rounded(value, element);
+    return values;
   }
 
   char *rowOf(const DeviceTensor &dw, int64_t row) {
@@ -75,22 +83,36 @@ protected:
   }
 };
 
-TEST_P(RoundSums, RoundsInPlace) {
-  for (const auto &[columns, inPlace, gap, ofPartial] : kCases) {
+TEST_P(RoundSums, RoundsInPlaceAndBehind) {
+  for (const auto &[columns, inPlace, gap, partialGap] : kCases) {
     SCOPED_TRACE(testing::Message() << columns << " columns, " << inPlace << " in place");
-    const Numbers sums = numbers(kRows * inPlace, ElementType::f32);
-    const Numbers behind = numbers(kRows * columns, element);
-    auto dw = DeviceTensor::matrix(device, element, kRows, columns, behind, gap);
+    const int64_t behind = columns - inPlace;
+    const Numbers sums = numbers(kRows * inPlace, ElementType::f32),
+                  others = numbers(kRows * behind, ElementType::f32);
+    const auto partial = buffer(others, behind, partialGap);
+    auto dw = DeviceTensor::matrix(device, element, kRows, columns, gap);
+    dw.poison();
     for (int64_t row = 0; row < kRows; ++row)
       setInPlace(dw, row, {&sums[row * inPlace], &sums[row * inPlace] + inPlace});
-    round(inPlace, dw);
-    Numbers want;
-    for (double sum : sums)
-      want.push_back(rounded(sum, element));
-    const Numbers got = dw.get();
-    EXPECT_EQ(part(got, 0, inPlace), want);
-    EXPECT_EQ(part(got, 2 * inPlace, columns), part(behind, 2 * inPlace, columns));
+    round({element, true}, partial, dw);
+    EXPECT_EQ(part(dw.get(), 0, inPlace), allRounded(sums));
+    EXPECT_EQ(part(dw.get(), inPlace, columns), allRounded(others));
   }
+}
+
+TEST_P(RoundSums, RoundsABufferOntoTheOutput) {
+  for (const auto &[columns, inPlace, gap, partialGap] : kCases)
+    for (const bool onto : {false, true}) {
+      SCOPED_TRACE(testing::Message() << columns << " columns" << (onto ? ", onto" : ""));
+      const Numbers sums = numbers(kRows * columns, ElementType::f32),
+                    before = numbers(kRows * columns, element);
+      auto dw = DeviceTensor::matrix(device, element, kRows, columns, before, gap);
+      round({element, false, onto}, buffer(sums, columns, partialGap), dw);
+      Numbers want = sums;
+      for (std::size_t i = 0; onto && i < want.size(); ++i)
+        want[i] = static_cast<float>(sums[i]) + static_cast<float>(before[i]);
+      EXPECT_EQ(dw.get(), allRounded(want));
+    }
 }
 
 TEST_P(RoundSums, WidensInPlaceAndRoundsBack) {
@@ -108,8 +130,8 @@ TEST_P(RoundSums, WidensInPlaceAndRoundsBack) {
     EXPECT_EQ(partial.get(), part(values, inPlaceColumns, columns));
     EXPECT_EQ(inPlace(dw, inPlaceColumns), part(values, 0, inPlaceColumns));
     EXPECT_EQ(part(dw.get(), 2 * inPlaceColumns, columns), part(values, 2 * inPlaceColumns, columns));
-    round(inPlaceColumns, dw);
-    EXPECT_EQ(part(dw.get(), 0, inPlaceColumns), part(values, 0, inPlaceColumns));
+    round({element, true}, partial, dw);
+    EXPECT_EQ(dw.get(), values);
   }
 }
 
