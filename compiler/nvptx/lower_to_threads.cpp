@@ -45,7 +45,9 @@ static void mergeLoads(func::FuncOp kernel) {
 }
 
 /// Programmatic dependent launch: CTAs take their places while the launch before them in the stream ends, and
-/// wait here until all that it wrote can be seen. Then those of the next launch may take theirs.
+/// wait here until all that it wrote can be seen. Then those of the next launch may take theirs. Products do
+/// not: their CTAs would begin wherever others end first, out of the order in which they share what they
+/// read.
 static void waitForLaunchBefore(func::FuncOp lowered) {
   OpBuilder builder = OpBuilder::atBlockBegin(&lowered.getBody().front());
   Emitter e(lowered.getLoc(), builder);
@@ -75,9 +77,8 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
       if (!kernel->hasAttr(tile::kKernelAttr)) continue;
       if (failed(checkTiles(kernel)) || failed(lower(kernel, options))) return signalPassFailure();
     }
-    if (startsEarly)
-      for (auto lowered : getOperation().getOps<func::FuncOp>())
-        waitForLaunchBefore(lowered);
+    for (auto lowered : getOperation().getOps<func::FuncOp>())
+      if (startsEarly && !lowered->hasAttr("product")) waitForLaunchBefore(lowered);
   }
 
   static LogicalResult lower(func::FuncOp kernel, const LoweringOptions &options) {

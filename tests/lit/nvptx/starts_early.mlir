@@ -18,3 +18,17 @@ func.func @copy(%x: !tile.view<?xf32> {tile.name = "x"}, %y: !tile.view<?xf32> {
   tile.store %t, %y[%c0] : tensor<1x64xf32>, !tile.view<?xf32>
   return
 }
+
+// A product's CTAs begin on an empty GPU, in their order.
+// CHECK-LABEL: func.func @product(
+// CHECK-NOT: starts_early
+// CHECK-NOT: griddepcontrol
+// CHECK: mma.sync
+func.func @product(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                   %c: !tile.view<?x?xf32> {tile.name = "c", tile.written}) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %x = tile.contract %a[%c0] contracting 1, %b[%c0] contracting 0
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<32x32xf32>
+  tile.store %x, %c[%c0, %c0] : tensor<32x32xf32>, !tile.view<?x?xf32>
+  return
+}
