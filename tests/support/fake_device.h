@@ -48,7 +48,8 @@ public:
   }
   Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments, Stream) override {
     ++launches;
-    return gridFor(kernel.artifact(), arguments).status();
+    TW_RETURN_IF_ERROR(gridFor(kernel.artifact(), arguments).status());
+    return onLaunch ? onLaunch(kernel.artifact(), arguments) : Status();
   }
   Status synchronize(Stream) override { return takeLabelReport(report_); }
   bool isCapturing(Stream) override { return false; }
@@ -64,6 +65,8 @@ public:
   }
 
   std::function<void(const Artifact &)> onLoad; ///< from any thread
+  /// What it runs instead of nothing.
+  std::function<Status(const Artifact &, const std::vector<KernelArgument> &)> onLaunch;
   std::atomic<int> loads{0};
   std::atomic<int> launches{0};
   std::atomic<double> clock{0}; ///< milliseconds; stands still but for what a test's work adds

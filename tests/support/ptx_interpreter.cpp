@@ -75,10 +75,14 @@ private:
   void add(std::string statement) {
     std::smatch m;
     static const std::regex label(R"(^\s*(\$[\w$]+):([\s\S]*)$)"), blank(R"(^\s*(\.(reg|pragma)[\s\S]*)?$)"),
-        form(R"(^\s*(?:@(!?)(%\w+)\s+)?([\w.:]+)\s*([\s\S]*?)\s*$)");
-    while (std::regex_match(statement, m, label)) {
-      labels_[m[1]] = instructions_.size();
-      statement = m[2].str();
+        form(R"(^\s*(?:@(!?)([%\w]+)\s+)?([\w.:]+)\s*([\s\S]*?)\s*$)"),
+        scope(R"(^\s*[{}]([\s\S]*)$)"); // whose registers have names of their own, or are written first
+    for (;;) {
+      if (std::regex_match(statement, m, label))
+        labels_[m[1]] = instructions_.size();
+      else if (!std::regex_match(statement, m, scope))
+        break;
+      statement = m[m.size() - 1].str();
     }
     if (std::regex_match(statement, blank)) return;
     if (!std::regex_match(statement, m, form)) fail("cannot read: " + statement);

@@ -83,6 +83,11 @@ std::vector<std::string> split(const std::string &text);
 /// The items of "{a, b}"; or else the text.
 std::vector<std::string> list(const std::string &text);
 
+/// What a calculation with floats gives; or cvt, from one type to another: two floats become a pair of 16
+/// bits, of which the first is the upper one.
+Operand computeFloat(const Operation &op, const std::vector<Operand> &x);
+Operand convert(const Operation &op, const std::vector<Operand> &x);
+
 /// What a thread does by itself.
 std::function<void(Thread &)> threadInstruction(Operands &operands, const Operation &op,
                                                 const std::vector<std::string> &a);

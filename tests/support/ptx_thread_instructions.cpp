@@ -6,60 +6,42 @@
 namespace tilewright::test::ptx {
 namespace {
 
-std::function<uint64_t(const Thread &)> computeFloat(const Operation &op, const std::vector<Operand> &x) {
-  const std::string &name = op.parts[0];
-  const auto of = [&](auto f) -> std::function<uint64_t(const Thread &)> {
-    return [=](const Thread &t) {
-      float v[3] = {};
-      for (std::size_t i = 0; i < x.size(); ++i)
-        v[i] = toFloat(x[i](t));
-      return toBits(f(v[0], v[1], v[2]));
-    };
-  };
-  if (name == "add") return of([](float p, float q, float) { return p + q; });
-  if (name == "sub") return of([](float p, float q, float) { return p - q; });
-  if (name == "mul") return of([](float p, float q, float) { return p * q; });
-  if (name == "fma") return of([](float p, float q, float r) { return std::fma(p, q, r); });
-  fail("instruction " + name + " of floats");
-}
-
-std::function<uint64_t(const Thread &)> compare(const Operation &op, const std::vector<Operand> &x) {
+Operand compare(const Operation &op, const std::vector<Operand> &x) {
   const std::string &how = op.parts[1];
-  const auto with = [&](auto f) -> std::function<uint64_t(const Thread &)> {
+  const auto with = [&](auto f) -> Operand {
     if (op.kind == 'f') return [=](const Thread &t) { return f(toFloat(x[0](t)), toFloat(x[1](t))); };
     if (op.kind == 'u' && op.bits == 64) return [=](const Thread &t) { return f(x[0](t), x[1](t)); };
     return [=](const Thread &t) { return f(op.number(x[0](t)), op.number(x[1](t))); };
   };
   if (how == "lt") return with([](auto p, auto q) { return p < q; });
+  // Of floats, true where either is no number.
+  if (how == "ltu") return with([](auto p, auto q) { return !(p >= q); });
+  if (how == "gtu") return with([](auto p, auto q) { return !(p <= q); });
+  if (how == "equ") return with([](auto p, auto q) { return !(p < q || p > q); });
+  if (how == "neu") return with([](auto p, auto q) { return !(p == q); });
   if (how == "le") return with([](auto p, auto q) { return p <= q; });
   if (how == "gt") return with([](auto p, auto q) { return p > q; });
   if (how == "ge") return with([](auto p, auto q) { return p >= q; });
   if (how == "eq") return with([](auto p, auto q) { return p == q; });
+  if (how == "ne" && op.kind == 'f') return with([](auto p, auto q) { return p < q || p > q; });
   if (how == "ne") return with([](auto p, auto q) { return p != q; });
   fail("comparison " + how);
 }
 
-std::function<uint64_t(const Thread &)> convert(const Operation &op, const Operand &x) {
-  if (op.has("rna")) // to TF32
-    return [=](const Thread &t) {
-      const uint64_t bits = x(t);
-      return std::isfinite(toFloat(bits)) ? (bits + 0x1000) & 0xffffe000 : bits;
-    };
-  const Operation to(op.parts[op.parts.size() - 2]);
-  if (to.kind == 'f' || op.kind == 'f') fail("conversion to or from " + op.parts.back());
-  return [=](const Thread &t) { return to.cut(static_cast<uint64_t>(op.number(x(t)))); };
-}
-
-std::function<uint64_t(const Thread &)> compute(const Operation &op, const std::vector<Operand> &x) {
+Operand compute(const Operation &op, const std::vector<Operand> &x) {
   const std::string &name = op.parts[0];
   if (name == "mov") return x[0];
   if (name == "selp") return [=](const Thread &t) { return x[2](t) ? x[0](t) : x[1](t); };
   if (name == "setp") return compare(op, x);
-  if (name == "cvt") return convert(op, x[0]);
+  if (name == "cvt") return convert(op, x);
   if (op.kind == 'f') return computeFloat(op, x);
+  if (name == "mul" && op.has("hi") && op.bits == 64)
+    return [=](const Thread &t) {
+      return static_cast<uint64_t>(static_cast<unsigned __int128>(x[0](t)) * x[1](t) >> 64);
+    };
   if (name == "mul" && op.has("wide"))
     return [=](const Thread &t) { return static_cast<uint64_t>(op.number(x[0](t)) * op.number(x[1](t))); };
-  const auto binary = [&](auto f) -> std::function<uint64_t(const Thread &)> {
+  const auto binary = [&](auto f) -> Operand {
     return [=](const Thread &t) {
       return op.cut(static_cast<uint64_t>(f(op.number(x[0](t)), op.number(x[1](t)))));
     };
@@ -106,6 +88,32 @@ std::function<void(Thread &)> access(Operands &operands, const Operation &op,
   };
 }
 
+/// mov of a register to the pieces of a vector, or back; the first is the lowest.
+std::function<void(Thread &)> movePieces(Operands &operands, const Operation &op,
+                                         const std::vector<std::string> &a) {
+  const bool splits = a[0][0] == '{';
+  std::vector<int> to;
+  std::vector<Operand> from;
+  for (const std::string &item : list(a[0]))
+    to.push_back(item == "_" ? operands.registerOf("%unused") : operands.registerOf(item));
+  for (const std::string &item : list(a[1]))
+    from.push_back(operands.value(item));
+  const int bits = op.bits / static_cast<int>(splits ? to.size() : from.size());
+  const uint64_t mask = bits < 64 ? (uint64_t(1) << bits) - 1 : ~uint64_t(0);
+  return [=](Thread &t) {
+    if (splits) {
+      const uint64_t whole = from[0](t);
+      for (std::size_t i = 0; i < to.size(); ++i)
+        t.registers[to[i]] = whole >> i * bits & mask;
+      return;
+    }
+    uint64_t whole = 0;
+    for (std::size_t i = 0; i < from.size(); ++i)
+      whole |= (from[i](t) & mask) << i * bits;
+    t.registers[to[0]] = whole;
+  };
+}
+
 /// cp.async: so many bytes, of which the first are copied and the rest cleared.
 std::function<void(Thread &)> copy(Operands &operands, const Operation &op,
                                    const std::vector<std::string> &a) {
@@ -132,11 +140,12 @@ std::function<void(Thread &)> threadInstruction(Operands &operands, const Operat
   }
   if (name == "ld" || name == "st") return access(operands, op, a);
   if (name == "cp") return copy(operands, op, a);
+  if (name == "mov" && (a[0][0] == '{' || a[1][0] == '{')) return movePieces(operands, op, a);
   const int to = operands.registerOf(a[0]);
   std::vector<Operand> x;
   for (std::size_t i = 1; i < a.size(); ++i)
     x.push_back(operands.value(a[i]));
-  const std::function<uint64_t(const Thread &)> result = compute(op, x);
+  const Operand result = compute(op, x);
   return [to, result](Thread &t) { t.registers[to] = result(t); };
 }
 

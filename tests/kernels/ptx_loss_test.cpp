@@ -1,0 +1,110 @@
+// The losses by their portable GPU code, in an interpreter of PTX: every kernel of a call against float64
+// where there is no GPU.
+
+#include <gtest/gtest.h>
+
+#include "tests/support/fake_device.h"
+#include "tests/support/loss_features.h"
+#include "tests/support/loss_run.h"
+#include "tests/support/ptx_interpreter.h"
+
+namespace tilewright::test {
+namespace {
+
+/// An A100 of four multiprocessors, with tensors in the host's memory.
+Runtime &interpreted() {
+  static Runtime runtime = [] {
+    DeviceInfo info;
+    info.name = info.fingerprint = "interpreter";
+    info.memoryBytes = int64_t(1) << 30;
+    info.units = 4;
+    info.sharedBytes = 166912;
+    info.cacheBytes = int64_t(40) << 20;
+    auto device = std::make_unique<FakeDevice>(info, *parseTarget("sm_80"));
+    device->onLaunch = interpretPtx;
+    Environment environment;
+    environment.autotune = AutotuneMode::off;
+    return Runtime(std::move(device), environment);
+  }();
+  return runtime;
+}
+
+void check(const LossCase &data, const LossCall &call) {
+  SCOPED_TRACE(call.str());
+  expectClose(runLinearCrossEntropy(interpreted(), data, call), referenceFor(data, call), data);
+}
+
+struct Kind {
+  const char *name;
+  ElementType element;
+  bool tf32;
+};
+const Kind kKinds[] = {{"f32", ElementType::f32, false},
+                       {"tf32", ElementType::f32, true},
+                       {"bf16", ElementType::bf16, false},
+                       {"f16", ElementType::f16, false}};
+
+class PtxLoss : public testing::TestWithParam<Kind> {
+protected:
+  LossCase dataOf(DataKind kind, int64_t rows, int64_t hidden, int64_t classes) {
+    LossCase data = makeCase(kind, rows, hidden, classes, GetParam().element, IgnorePattern::some);
+    data.tf32 = GetParam().tf32;
+    return data;
+  }
+  LossCall call() {
+    LossCall call;
+    if (GetParam().element == ElementType::f16) call.gradient = ElementType::f32;
+    return call;
+  }
+};
+
+TEST_P(PtxLoss, MatchesReference) {
+  for (const DataKind kind : {DataKind::random, DataKind::peaked, DataKind::largeLoss})
+    if (!GetParam().tf32 || kind != DataKind::largeLoss) // whose logits TF32 rounds by more than a loss
+      check(dataOf(kind, 37, 40, 301), call());
+  LossCall alone = call();
+  alone.wantsDHidden = alone.wantsDWeight = alone.wantsDBias = false;
+  check(dataOf(DataKind::random, 37, 19, 301), alone);
+}
+
+TEST_P(PtxLoss, HasEachOption) {
+  for (const LossFeature &feature : lossFeatures()) {
+    SCOPED_TRACE(feature.name);
+    LossCase data = dataOf(DataKind::random, 33, 19, 131);
+    LossCall with = call();
+    feature.apply(data, with);
+    check(data, with);
+  }
+}
+
+TEST_P(PtxLoss, InVariants) {
+  const LossCase data = dataOf(DataKind::peaked, 300, 24, 500);
+  LossCall in = call();
+  in.changePlan = [](lce::Config &config) { config.tail = {128, 3}; };
+  check(data, in);
+  in.changePlan = {};
+  in.workspaceLimit = 300 << 10; // several chunks
+  for (const Variant variant : {Variant::recompute, Variant::chunked}) {
+    in.variant = variant;
+    check(data, in);
+  }
+  if (GetParam().element != ElementType::bf16) return; // dW is of 32 bits
+  in.changePlan = [](lce::Config &config) { config.inPlace = true; };
+  check(data, in);
+}
+
+TEST_P(PtxLoss, OverLogits) {
+  if (GetParam().tf32) return; // no products
+  const LossCase data = logitsCase(DataKind::random, 20, 700, GetParam().element, IgnorePattern::some);
+  for (const bool inPlace : {false, true}) {
+    LossCall of;
+    of.inPlace = inPlace;
+    expectClose(runCrossEntropy(interpreted(), data, of), logitsReferenceFor(data, of), data);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Numbers, PtxLoss, testing::ValuesIn(kKinds),
+                         [](const auto &info) { return info.param.name; });
+
+} // namespace
+} // namespace tilewright::test
