@@ -233,7 +233,7 @@ struct Accumulation {
 
 /// A chunk's part of dW = [gain] Eᵀ·xs + the rows of u [- f_j Σ_i uniform_i x_i, f_j = 1 or class_factor].
 ///
-/// (e C×V, xs C×H, u C×H or V×H, slot V, summary, first[, gain 1][, row_sum 1×H[, class_factor V]]
+/// (e C×V, xs C×H, u C×H or V×H, slot V, summary, first[, gain 1][, row_sum 1×H[, class_factor V]],
 ///  out dw V×H)
 struct DWeightSpec {
   ElementType exponentials, output;
@@ -244,11 +244,10 @@ struct DWeightSpec {
 };
 Kernel dWeight(const DWeightSpec &spec);
 
-/// dW of 16 bits, once all chunks have added to its fp32 sums: of the columns that `partial` has, the last
-/// ones, these rounded (`ontoOutput`: what the output holds is added first). `inPlace`: sums of the K columns
-/// ahead lie in dW's own rows' memory, two 16-bit numbers' place each, and are rounded there; K is at most
-/// H / 2. In a launch of its own this takes less than beside the last chunk's product, whose tiles would wait
-/// for what they read.
+/// A dW of 16 bits of its fp32 sums, once all chunks have added to them. Those of the last H-K columns are in
+/// `partial`; `inPlace`: those of the K columns ahead, K at most H / 2, lie in dW's own rows' memory, each in
+/// two numbers' place. `ontoOutput`: what the output holds is added to those in `partial`. A launch of its
+/// own takes less than the last chunk's product with tiles that wait for what they add.
 ///
 /// (partial V×(H-K), out dw V×H)
 struct RoundSumsSpec {
