@@ -22,29 +22,19 @@ struct AccumulatorBlock {
 void addFragments(Emitter &e, const MmaInstruction &instruction, const AccumulatorBlock &block,
                   ValueRange left, ValueRange right);
 
-/// A product by `mma.sync`. An Operand copies a strip's depths to a stage (`bytes`, `copy`), and has there
-/// the `fragments` of one instruction's depth: a list for each 16 rows on the left, for each 8 columns on the
-/// right.
-template <class Operand> class FragmentProduct : public StagedProduct {
+/// A product by `mma.sync`. An Operand has in a stage the `fragments` of one instruction's depth: a list for
+/// each 16 rows on the left, for each 8 columns on the right.
+template <class Operand> class FragmentProduct : public OperandProduct<Operand> {
 public:
-  FragmentProduct(FunctionLowering &lowering, const Strip &left, const Strip &right, Operand a, Operand b,
+  FragmentProduct(FunctionLowering &lowering, const TileLayout &layout, Operand left, Operand right,
                   MmaInstruction instruction, int64_t step, int64_t stages)
-      : e(lowering.emitter()), rows(left.map), columns(right.map), a(std::move(a)), b(std::move(b)),
-        instruction(std::move(instruction)), depth(step), count(stages) {}
-
-  int64_t step() const override { return depth; }
-  int64_t stages() const override { return count; }
-  int64_t stageBytes() const override { return a.bytes() + b.bytes(); }
-
-  void copy(Num stage, Num k) override {
-    a.copy(stage, k);
-    b.copy(stage + a.bytes(), k);
-  }
+      : OperandProduct<Operand>(std::move(left), std::move(right), step, stages), e(lowering.emitter()),
+        rows(layout.rows), columns(layout.columns), instruction(std::move(instruction)) {}
 
   SmallVector<Value> multiply(Num stage, ValueRange accumulators) override {
     SmallVector<Value> sums(accumulators);
-    for (int64_t k = 0; k < depth; k += instruction.depth) {
-      auto left = a.fragments(stage, k), right = b.fragments(stage + a.bytes(), k);
+    for (int64_t k = 0; k < this->step(); k += instruction.depth) {
+      auto left = this->left.fragments(stage, k), right = this->right.fragments(this->rightOf(stage), k);
       for (int64_t m = 0; m < rows->registers() / 2; ++m)
         for (int64_t n = 0; n < columns->registers() / 2; ++n)
           addFragments(e, instruction, {sums, columns->registers(), m, n}, left[m], right[n]);
@@ -55,9 +45,7 @@ public:
 private:
   Emitter &e;
   const layout::AxisMap *rows, *columns;
-  Operand a, b;
   MmaInstruction instruction;
-  int64_t depth, count;
 };
 
 } // namespace tilewright::nvptx

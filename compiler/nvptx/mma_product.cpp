@@ -22,8 +22,8 @@ std::unique_ptr<StagedProduct> makeMmaProduct(FunctionLowering &lowering, const 
   int64_t stages = std::max<int64_t>(2, std::min(wanted, stagesThatFit(step)));
   LineOperand a(lowering, left, Side::left, step), b(lowering, right, Side::right, step);
   const MmaInstruction instruction{16, left.view.element.isBF16() ? "bf16" : "f16"};
-  return std::make_unique<FragmentProduct<LineOperand>>(lowering, left, right, a, b, instruction, step,
-                                                        stages);
+  return std::make_unique<FragmentProduct<LineOperand>>(lowering, TileLayout{left.map, right.map}, a, b,
+                                                        instruction, step, stages);
 }
 
 } // namespace tilewright::nvptx

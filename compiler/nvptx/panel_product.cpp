@@ -53,26 +53,18 @@ namespace {
 
 constexpr int64_t kStep = 16, kStages = 3;
 
-class PanelProduct : public StagedProduct {
+class PanelProduct : public OperandProduct<PanelOperand> {
 public:
-  PanelProduct(FunctionLowering &lowering, const Strip &left, const Strip &right)
-      : lowering(lowering), e(lowering.emitter()), layout{left.map, right.map}, left(lowering, left, kStep),
-        right(lowering, right, kStep) {}
-
-  int64_t step() const override { return kStep; }
-  int64_t stages() const override { return kStages; }
-  int64_t stageBytes() const override { return left.bytes() + right.bytes(); }
-
-  void copy(Num stage, Num k) override {
-    left.copy(stage, k);
-    right.copy(stage + left.bytes(), k);
-  }
+  PanelProduct(FunctionLowering &lowering, const TileLayout &layout, const PanelOperand &left,
+               const PanelOperand &right)
+      : OperandProduct(left, right, kStep, kStages), lowering(lowering), e(lowering.emitter()),
+        layout(layout) {}
 
   /// Sums of one step first, then those of all steps: a long fp32 sum of terms of one sign rounds away far
   /// more than two short ones.
   SmallVector<Value> multiply(Num stage, ValueRange accumulators) override {
     const SmallVector<Value> zeros(accumulators.size(), e.f32(0));
-    SmallVector<Value> sums = multiplyPanels(lowering, layout, stage, stage + left.bytes(), kStep, zeros);
+    SmallVector<Value> sums = multiplyPanels(lowering, layout, stage, rightOf(stage), kStep, zeros);
     for (auto [sum, total] : llvm::zip_equal(sums, accumulators))
       sum = e.b.create<arith::AddFOp>(total, sum);
     return sums;
@@ -82,14 +74,14 @@ private:
   FunctionLowering &lowering;
   Emitter &e;
   TileLayout layout;
-  PanelOperand left, right;
 };
 
 } // namespace
 
 std::unique_ptr<StagedProduct> makePanelProduct(FunctionLowering &lowering, const Strip &left,
                                                 const Strip &right) {
-  return std::make_unique<PanelProduct>(lowering, left, right);
+  PanelOperand a(lowering, left, kStep), b(lowering, right, kStep);
+  return std::make_unique<PanelProduct>(lowering, TileLayout{left.map, right.map}, a, b);
 }
 
 } // namespace tilewright::nvptx

@@ -35,6 +35,30 @@ public:
   virtual SmallVector<Value> multiply(Num stage, ValueRange accumulators) = 0;
 };
 
+/// A product whose two operands copy their depths one behind the other into a stage: each has `bytes` there,
+/// and `copy`.
+template <class Operand> class OperandProduct : public StagedProduct {
+public:
+  OperandProduct(Operand left, Operand right, int64_t step, int64_t stages)
+      : left(std::move(left)), right(std::move(right)), depth(step), count(stages) {}
+
+  int64_t step() const override { return depth; }
+  int64_t stages() const override { return count; }
+  int64_t stageBytes() const override { return left.bytes() + right.bytes(); }
+  void copy(Num stage, Num k) override {
+    left.copy(stage, k);
+    right.copy(rightOf(stage), k);
+  }
+
+protected:
+  Num rightOf(Num stage) { return stage + left.bytes(); }
+
+  Operand left, right;
+
+private:
+  int64_t depth, count;
+};
+
 std::unique_ptr<StagedProduct> makeMmaProduct(FunctionLowering &lowering, const Strip &left,
                                               const Strip &right);
 std::unique_ptr<StagedProduct> makeTf32Product(FunctionLowering &lowering, const Strip &left,

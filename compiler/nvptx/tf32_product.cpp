@@ -81,7 +81,7 @@ std::unique_ptr<StagedProduct> makeTf32Product(FunctionLowering &lowering, const
                                                const Strip &right) {
   Tf32Operand a(lowering, left, Side::left), b(lowering, right, Side::right);
   const int64_t fit = lowering.options().sharedLimit / (a.bytes() + b.bytes());
-  return std::make_unique<FragmentProduct<Tf32Operand>>(lowering, left, right, a, b,
+  return std::make_unique<FragmentProduct<Tf32Operand>>(lowering, TileLayout{left.map, right.map}, a, b,
                                                         MmaInstruction{kFragment, "tf32"}, kStep,
                                                         std::clamp<int64_t>(fit, 2, kMostStages));
 }

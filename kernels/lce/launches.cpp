@@ -352,7 +352,7 @@ Status Launches::biasGradient(int64_t part) {
   KernelArguments arguments = {parts, s_.labelSums};
   if (p_.isUniformRankOne()) append(arguments, {c_.uniform, s_.classFactor});
   const PartKernels &kernels = kernels_.dBias;
-  const bool isLast = part > 0 && part + 1 == config_.weightParts(p_) && kernels.last;
+  const bool isLast = kernels.last && part + 1 == config_.weightParts(p_);
   append(arguments, {s_.partialBias});
   if (isLast || !s_.partialBias.data) arguments.push_back(s_.dBias);
   return launch(isLast ? kernels.last : part == 0 ? kernels.first : kernels.next, arguments);

@@ -4,8 +4,8 @@ namespace tilewright::lce {
 
 namespace {
 
-// What a row of 4096 numbers has room for, so that it is loaded at once and waits for one barrier: an H200
-// adds up 128256 such rows in place 0.4 % of a call faster than by half as many.
+// What a row of 4096 numbers has room for, so that it is loaded at once and waits for one barrier. By events
+// an H200 takes as long with half as many: 374 µs of 128256 rows.
 constexpr int64_t kColumns = 2048;
 
 /// body(first column of a block), from the first block of `count` columns to the last.
