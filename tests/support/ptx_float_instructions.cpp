@@ -1,27 +1,12 @@
 #include <cmath>
 
 #include "tests/support/ptx_program.h"
+#include "tools/number_formats.h"
 
 namespace tilewright::test::ptx {
 namespace {
 
 float withoutDenormals(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
-
-uint64_t bf16Of(float x) {
-  const uint64_t bits = toBits(x);
-  return std::isnan(x) ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-}
-uint64_t f16Of(float x) {
-  const auto half = static_cast<_Float16>(x);
-  uint16_t bits;
-  std::memcpy(&bits, &half, 2);
-  return bits;
-}
-float fromF16(uint64_t bits) {
-  _Float16 half;
-  std::memcpy(&half, &bits, 2);
-  return static_cast<float>(half);
-}
 
 } // namespace
 
@@ -71,14 +56,15 @@ Operand convert(const Operation &op, const std::vector<Operand> &x) {
     };
   }
   if (from == "f32") {
-    const auto narrow = type[0] == 'b' ? bf16Of : f16Of;
+    const auto narrow = type[0] == 'b' ? bf16FromDouble : f16FromDouble;
     const bool isPair = type.size() > 2 && type.substr(type.size() - 2) == "x2";
     return [=](const Thread &t) {
       const uint64_t first = narrow(toFloat(x[0](t)));
       return isPair ? first << 16 | narrow(toFloat(x[1](t))) : first;
     };
   }
-  if (from == "f16") return [=](const Thread &t) { return toBits(fromF16(x[0](t))); };
+  if (from == "f16")
+    return [=](const Thread &t) { return toBits(floatFromF16(static_cast<uint16_t>(x[0](t)))); };
   if (from == "bf16") return [=](const Thread &t) { return x[0](t) << 16; };
   if (type == "f32") return [=](const Thread &t) { return toBits(static_cast<float>(op.number(x[0](t)))); };
   return [=](const Thread &t) { return to.cut(static_cast<uint64_t>(op.number(x[0](t)))); };

@@ -1,5 +1,6 @@
 #include "tests/support/ptx_interpreter.h"
 
+#include <algorithm>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -140,21 +141,14 @@ std::vector<uint64_t> parametersOf(const std::vector<KernelArgument> &arguments)
   return parameters;
 }
 
-uint32_t programsAlong(const GridAxis &axis, const std::vector<KernelArgument> &arguments) {
-  const auto *tensor = std::get_if<TensorRef>(&arguments[axis.parameter]);
-  const int64_t extent = tensor ? tensor->sizes[axis.dim] : std::get<int64_t>(arguments[axis.parameter]);
-  return static_cast<uint32_t>((extent + axis.block - 1) / axis.block);
-}
-
 } // namespace
 
 Status interpretPtx(const Artifact &artifact, const std::vector<KernelArgument> &arguments) {
+  TW_ASSIGN_OR_RETURN(const std::vector<int64_t> grid, gridFor(artifact, arguments));
   try {
     const Program program(artifact.assembly, parametersOf(arguments));
     Cta cta;
-    cta.grid = {1, 1, 1};
-    for (std::size_t axis = 0; axis < artifact.grid.size(); ++axis)
-      cta.grid[axis] = programsAlong(artifact.grid[axis], arguments);
+    std::copy(grid.begin(), grid.end(), cta.grid.begin());
     for (uint32_t y = 0; y < cta.grid[1]; ++y)
       for (uint32_t x = 0; x < cta.grid[0]; ++x) {
         cta.number = {x, y, 0};

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "tests/support/ptx_program.h"
+#include "tools/number_formats.h"
 
 namespace tilewright::test::ptx {
 namespace {
@@ -59,10 +60,7 @@ std::function<void(const Warp &)> product(Operands &operands, const Operation &o
     if (isTf32 && (bits & 0x1fff)) fail("an operand of TF32 was not rounded");
     if (isTf32) return toFloat(bits);
     const auto half = static_cast<uint16_t>(bits >> 16 * i);
-    if (isBf16) return toFloat(uint64_t(half) << 16);
-    _Float16 value;
-    std::memcpy(&value, &half, 2);
-    return static_cast<float>(value);
+    return isBf16 ? floatFromBf16(half) : floatFromF16(half);
   };
   return [=](const Warp &warp) {
     double left[16][16] = {}, right[16][8] = {};

@@ -9,6 +9,7 @@
 #include "compiler/compile.h"
 #include "compiler/dsl/builder.h"
 #include "tests/support/ptx_interpreter.h"
+#include "tools/number_formats.h"
 
 namespace tilewright {
 namespace {
@@ -31,28 +32,17 @@ struct Matrix {
     return begin + (gap + row * stride + column) * elementBytes(element);
   }
   void put(int64_t row, int64_t column, float value) {
-    uint32_t bits;
-    std::memcpy(&bits, &value, 4);
-    if (element == ElementType::f32) std::memcpy(at(row, column), &value, 4);
-    const auto high = static_cast<uint16_t>(bits >> 16);
-    if (element == ElementType::bf16) std::memcpy(at(row, column), &high, 2);
-    const auto half = static_cast<_Float16>(value);
-    if (element == ElementType::f16) std::memcpy(at(row, column), &half, 2);
+    const uint16_t half = element == ElementType::bf16 ? bf16FromDouble(value) : f16FromDouble(value);
+    element == ElementType::f32 ? std::memcpy(at(row, column), &value, 4)
+                                : std::memcpy(at(row, column), &half, 2);
   }
   double get(int64_t row, int64_t column) {
-    if (element == ElementType::f32) {
-      float value;
-      std::memcpy(&value, at(row, column), 4);
-      return value;
-    }
-    uint16_t bits;
-    std::memcpy(&bits, at(row, column), 2);
-    _Float16 half;
-    std::memcpy(&half, &bits, 2);
-    if (element == ElementType::f16) return static_cast<float>(half);
-    const uint32_t wide = uint32_t(bits) << 16;
     float value;
-    std::memcpy(&value, &wide, 4);
+    uint16_t half;
+    std::memcpy(&half, at(row, column), 2);
+    if (element != ElementType::f32)
+      return element == ElementType::bf16 ? floatFromBf16(half) : floatFromF16(half);
+    std::memcpy(&value, at(row, column), 4);
     return value;
   }
   TensorRef ref() {
