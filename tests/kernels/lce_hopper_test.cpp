@@ -31,6 +31,11 @@ DeviceInfo h200() {
   return info;
 }
 
+bool isProduct(const std::string &kernel) {
+  return kernel == "lce_forward" || kernel == "lce_complete_again" || kernel == "lce_dx" ||
+         kernel == "lce_dx_parts" || kernel == "lce_dw";
+}
+
 class HopperCall : public ::testing::Test {
 protected:
   /// Compiles and launches a call; `kernels` are then what was loaded, by name.
@@ -49,13 +54,18 @@ protected:
     return result.report;
   }
 
+  /// Of both operands at least; other kernels have fewer.
+  void expectMapsOfProducts() {
+    for (const auto &[name, artifact] : kernels)
+      EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
+  }
+  void expectNoMaps() {
+    for (const auto &[name, artifact] : kernels)
+      EXPECT_TRUE(artifact.tensorMaps.empty()) << name;
+  }
+
   std::multimap<std::string, Artifact> kernels;
 };
-
-bool isProduct(const std::string &kernel) {
-  return kernel == "lce_forward" || kernel == "lce_complete_again" || kernel == "lce_dx" ||
-         kernel == "lce_dx_parts" || kernel == "lce_dw";
-}
 
 LossCase smallCase(int64_t hidden, ElementType element = ElementType::bf16) {
   return makeCase(test::DataKind::random, 300, hidden, 1000, element);
@@ -68,10 +78,9 @@ TEST_F(HopperCall, CopiesOperandsByTma) {
   EXPECT_THAT(report.configuration, HasSubstr("forward 128x192/0 pingPong"));
   EXPECT_EQ(kernels.count("lce_dw"), 2u);
   EXPECT_EQ(kernels.count("lce_round_sums"), 1u);
-  for (const auto &[name, artifact] : kernels) {
-    EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
+  expectMapsOfProducts();
+  for (const auto &[name, artifact] : kernels)
     EXPECT_EQ(artifact.persistent, isProduct(name)) << name;
-  }
 }
 
 TEST_F(HopperCall, RecomputesByTma) {
@@ -83,8 +92,7 @@ TEST_F(HopperCall, RecomputesByTma) {
   EXPECT_THAT(report.configuration, HasSubstr("slice 768"));
   for (const char *name : {"lce_dx", "lce_complete_again", "lce_dw"})
     EXPECT_EQ(kernels.count(name), 1u) << name;
-  for (const auto &[name, artifact] : kernels)
-    EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
+  expectMapsOfProducts();
 }
 
 TEST_F(HopperCall, AddsUpInPlaceByTma) {
@@ -95,8 +103,7 @@ TEST_F(HopperCall, AddsUpInPlaceByTma) {
   EXPECT_THAT(report.configuration, HasSubstr("in place"));
   EXPECT_EQ(kernels.count("lce_dw"), 2u);
   EXPECT_EQ(kernels.count("lce_round_sums"), 1u);
-  for (const auto &[name, artifact] : kernels)
-    EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
+  expectMapsOfProducts();
 }
 
 TEST_F(HopperCall, ComputesPartsOfTheClassesByTma) {
@@ -105,16 +112,14 @@ TEST_F(HopperCall, ComputesPartsOfTheClassesByTma) {
   EXPECT_EQ(kernels.count("lce_dx"), 0u) << "no row is left for it";
   EXPECT_EQ(kernels.count("lce_dx_parts"), 1u);
   EXPECT_EQ(kernels.count("lce_dx_total"), 1u);
-  for (const auto &[name, artifact] : kernels)
-    EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
+  expectMapsOfProducts();
 }
 
 TEST_F(HopperCall, MakesGradientsOfF16ByTma) {
   run(smallCase(64, ElementType::f16), {});
   EXPECT_EQ(kernels.count("lce_complete_again"), 1u);
   EXPECT_EQ(kernels.count("lce_scale_rows"), 1u);
-  for (const auto &[name, artifact] : kernels)
-    EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
+  expectMapsOfProducts();
 }
 
 // Twice: as it is, and for rows whose anchor was wrong.
@@ -126,8 +131,8 @@ TEST_F(HopperCall, ComputesALossAloneByTma) {
   EXPECT_EQ(kernels.count("lce_forward"), 2u);
   EXPECT_EQ(kernels.count("lce_check_anchor"), 0u);
   const std::string assembler = test::findPtxAssembler();
+  expectMapsOfProducts();
   for (const auto &[name, artifact] : kernels) {
-    EXPECT_EQ(artifact.tensorMaps.size() >= 2, isProduct(name)) << name;
     if (!isProduct(name) || assembler.empty()) continue;
     EXPECT_EQ(test::faultsOfAssembled(assembler, artifact.assembly, "sm_90a"), "") << name;
   }
@@ -155,23 +160,20 @@ TEST_F(HopperCall, MultipliesTf32ByTma) {
 
 TEST_F(HopperCall, ExactProductsOfF32TakePortableCode) {
   run(makeCase(test::DataKind::random, 300, 64, 1000, ElementType::f32), {});
-  for (const auto &[name, artifact] : kernels)
-    EXPECT_TRUE(artifact.tensorMaps.empty()) << name;
+  expectNoMaps();
 }
 
 TEST_F(HopperCall, RowsOfOddLengthTakePortableCode) {
   const LossReport report = run(smallCase(60), {});
   EXPECT_THAT(report.configuration, HasSubstr("portable code"));
-  for (const auto &[name, artifact] : kernels)
-    EXPECT_TRUE(artifact.tensorMaps.empty()) << name;
+  expectNoMaps();
 }
 
 TEST_F(HopperCall, RowsFarApartTakePortableCode) {
   LossCall call;
   call.gap = 3;
   EXPECT_THAT(run(smallCase(64), call).configuration, HasSubstr("portable code"));
-  for (const auto &[name, artifact] : kernels)
-    EXPECT_TRUE(artifact.tensorMaps.empty()) << name;
+  expectNoMaps();
 }
 
 class HopperFeature : public HopperCall, public ::testing::WithParamInterface<test::LossFeature> {
