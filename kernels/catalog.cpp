@@ -79,8 +79,6 @@ Kernel ceRowOptions(ElementType element) {
   return ce::row({element, ce::RowSpec::Gradient{element, kMean}, terms});
 }
 
-CompileOptions rowSumOptions(TargetKind) { return lce::rowSumOptions(); }
-
 } // namespace
 
 const std::vector<CatalogEntry> &kernelCatalog() {
@@ -95,10 +93,10 @@ const std::vector<CatalogEntry> &kernelCatalog() {
        lceForwardBlocks},
       {"lce_pending_rows", "linear cross entropy: which rows still want their exponentials", lcePendingRows},
       {"lce_check_anchor", "linear cross entropy: finds rows whose exponentials left fp32's range",
-       lceCheckAnchor, rowSumOptions},
-      {"lce_total_sums", "the same when no gradient is wanted", lceTotalSums, rowSumOptions},
+       lceCheckAnchor, lce::rowSumOptions},
+      {"lce_total_sums", "the same when no gradient is wanted", lceTotalSums, lce::rowSumOptions},
       {"lce_join_sums", "linear cross entropy: sums of blocks with anchors of their own", lceJoinSums,
-       rowSumOptions},
+       lce::rowSumOptions},
       {"lce_combine", "linear cross entropy: losses and the factors of the gradients", lceCombine,
        [](TargetKind) { return lce::combineOptions(false); }},
       {"lce_complete_again", "linear cross entropy: the gradient of the logits, computed a second time",

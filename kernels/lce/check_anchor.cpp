@@ -6,9 +6,11 @@ namespace tilewright::lce {
 // Beyond this, E and the gradients' factors come near the end of fp32's (and bf16's) range. An infinite S is
 // beyond; a NaN is not, for no anchor would mend it.
 constexpr double kLargestSum = 0x1p60;
-// One warp has nobody to wait for but memory, and many of them wait side by side, each for a row.
-constexpr int64_t kRows = 1;
-constexpr int kWarps = 1;
+// A row is a warp's, which has nobody to wait for but memory; of CTAs with one warp a multiprocessor holds
+// too few, and 16384 of them take 20 µs to begin.
+constexpr int64_t kRows = 4;
+constexpr int kWarps = 4;
+constexpr int64_t kWarpColumns = 128; ///< fp32 numbers, four a thread
 
 namespace {
 
@@ -65,9 +67,12 @@ Kernel joinSums() {
   });
 }
 
-CompileOptions rowSumOptions() {
+CompileOptions rowSumOptions(TargetKind target) {
   CompileOptions options;
+  if (target == TargetKind::cpu) return options;
   options.schedule.warps = kWarps;
+  options.schedule.rowBlock = kWarpColumns;
+  options.schedule.rowUnroll = 1;
   return options;
 }
 

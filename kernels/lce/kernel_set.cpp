@@ -58,7 +58,7 @@ public:
     if (p_.wantsTotalsAlone())
       totals(kernels);
     else
-      want(kernels.checkAnchor, checkAnchor(), rowSumOptions());
+      want(kernels.checkAnchor, checkAnchor(), rowSumOptions(target_));
     want(kernels.combine, combine(combineSpec()), combineOptions(p_.wantsTotalsAlone()));
     if (p_.reduction != Reduction::none) want(kernels.reduceLoss, reduceLoss(isMean()));
     options(kernels);
@@ -123,8 +123,8 @@ private:
 
   void totals(KernelSet &kernels) {
     wantForward(kernels.forwardOfBlocks, Anchors::ofBlocks);
-    want(kernels.totalSums, totalSums(), rowSumOptions());
-    want(kernels.joinSums, joinSums(), rowSumOptions());
+    want(kernels.totalSums, totalSums(), rowSumOptions(target_));
+    want(kernels.joinSums, joinSums(), rowSumOptions(target_));
   }
 
   void wantAgain(KernelHandle &place, ProductKind kind) {

@@ -103,7 +103,7 @@ Kernel totalSums();
 /// (sums C×T, tops C×T, redo C, out total C, out anchor C)
 Kernel joinSums();
 
-CompileOptions rowSumOptions(); ///< that suit these three
+CompileOptions rowSumOptions(TargetKind target); ///< that suit these three
 
 /// Where a row's gradient is more than E times a factor of the row, E becomes the gradient of x·w itself: as
 /// it is, from its own logarithm, or in a second product.
