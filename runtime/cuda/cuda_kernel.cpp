@@ -159,21 +159,6 @@ Status checkGrid(const Artifact &artifact, const std::vector<int64_t> &grid) {
   return {};
 }
 
-/// CTAs along each axis. A persistent kernel counts its programs itself, and takes them in turn; CTAs of a
-/// cluster take neighbours, here as if along axis 1: any number of clusters does all programs.
-StatusOr<std::array<unsigned, 3>> ctasFor(const Artifact &artifact, const std::vector<int64_t> &grid,
-                                          int multiprocessors) {
-  if (artifact.persistent) {
-    const int64_t cluster = artifact.clusterCtas, besides = (grid[1] + cluster - 1) / cluster;
-    const int64_t clusters = std::min<int64_t>(grid[0] * besides * grid[2], multiprocessors / cluster);
-    return std::array<unsigned, 3>{static_cast<unsigned>(clusters * cluster), 1, 1};
-  }
-  TW_RETURN_IF_ERROR(checkGrid(artifact, grid));
-  return std::array<unsigned, 3>{static_cast<unsigned>(grid[0]),
-                                 static_cast<unsigned>(grid[1] * artifact.clusterCtas),
-                                 static_cast<unsigned>(grid[2])};
-}
-
 /// What a launch asks for beside its grid.
 class LaunchAttributes {
 public:
@@ -213,6 +198,17 @@ std::string describeLaunch(const CUlaunchConfig &config) {
 
 } // namespace
 
+std::array<unsigned, 3> ctasFor(const Artifact &artifact, const std::vector<int64_t> &grid,
+                                int multiprocessors) {
+  if (artifact.persistent) {
+    const int64_t cluster = artifact.clusterCtas, besides = (grid[1] + cluster - 1) / cluster;
+    const int64_t clusters = std::min<int64_t>(grid[0] * besides * grid[2], multiprocessors / cluster);
+    return {static_cast<unsigned>(clusters * cluster), 1, 1};
+  }
+  return {static_cast<unsigned>(grid[0]), static_cast<unsigned>(grid[1] * artifact.clusterCtas),
+          static_cast<unsigned>(grid[2])};
+}
+
 StatusOr<std::unique_ptr<LoadedKernel>> CudaKernel::load(const std::shared_ptr<const Context> &context,
                                                          const Artifact &artifact,
                                                          const DeviceDescription &device) {
@@ -241,7 +237,8 @@ CudaKernel::CudaKernel(Artifact artifact, std::shared_ptr<const Context> context
 Status CudaKernel::launch(const std::vector<KernelArgument> &arguments, CUstream stream) const {
   TW_ASSIGN_OR_RETURN(const std::vector<int64_t> grid, gridFor(artifact(), arguments));
   if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return {};
-  TW_ASSIGN_OR_RETURN(const auto ctas, ctasFor(artifact(), grid, multiprocessors_));
+  if (!artifact().persistent) TW_RETURN_IF_ERROR(checkGrid(artifact(), grid));
+  const std::array<unsigned, 3> ctas = ctasFor(artifact(), grid, multiprocessors_);
   Slots slots;
   for (const KernelArgument &argument : arguments)
     slots.append(argument);

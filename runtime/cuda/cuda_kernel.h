@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -9,6 +10,11 @@
 #include "runtime/device.h"
 
 namespace tilewright::cuda {
+
+/// CTAs along each axis of a launch. A persistent kernel counts its programs itself, and takes them in turn;
+/// CTAs of a cluster take neighbours, here as if along axis 1: any number of clusters does all programs.
+std::array<unsigned, 3> ctasFor(const Artifact &artifact, const std::vector<int64_t> &grid,
+                                int multiprocessors);
 
 /// A kernel's code on a device, with all that its launches have in common.
 class CudaKernel final : public LoadedKernel {

@@ -1,7 +1,8 @@
-// The losses by their portable GPU code, in an interpreter of PTX: every kernel of a call against float64
-// where there is no GPU.
+// The losses by their GPU code, in an interpreter of PTX: every kernel of a call against float64 where there
+// is no GPU.
 
 #include <map>
+#include <ostream>
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,8 @@ std::unique_ptr<Runtime> openInterpreter(const char *target) {
   info.name = info.fingerprint = "interpreter";
   info.memoryBytes = int64_t(1) << 30;
   info.units = 4;
-  info.sharedBytes = 166912;
+  info.warpgroups = std::string(target) == "sm_90a";
+  info.sharedBytes = info.warpgroups ? 232448 : 166912;
   info.cacheBytes = int64_t(40) << 20;
   auto device = std::make_unique<FakeDevice>(info, *parseTarget(target));
   device->onLaunch = interpretPtx;
@@ -34,11 +36,15 @@ struct Kind {
   bool tf32;
   const char *target = "sm_80";
 };
+void PrintTo(const Kind &kind, std::ostream *out) { *out << kind.name; }
 const Kind kKinds[] = {{"f32", ElementType::f32, false},
                        {"tf32", ElementType::f32, true},
                        {"bf16", ElementType::bf16, false},
                        {"f16", ElementType::f16, false},
-                       {"bf16_sm_90", ElementType::bf16, false, "sm_90"}}; // small kernels start early
+                       {"bf16_sm_90", ElementType::bf16, false, "sm_90"},   // small kernels start early
+                       {"bf16_sm_90a", ElementType::bf16, false, "sm_90a"}, // and products are wgmma's
+                       {"f16_sm_90a", ElementType::f16, false, "sm_90a"},
+                       {"tf32_sm_90a", ElementType::f32, true, "sm_90a"}};
 
 class PtxLoss : public testing::TestWithParam<Kind> {
 protected:
@@ -58,6 +64,7 @@ protected:
     data.tf32 = GetParam().tf32;
     return data;
   }
+  static bool isHopper() { return std::string(GetParam().target) == "sm_90a"; }
   LossCall call() {
     LossCall call;
     if (GetParam().element == ElementType::f16) call.gradient = ElementType::f32;
@@ -71,16 +78,19 @@ TEST_P(PtxLoss, MatchesReference) {
       check(dataOf(kind, 37, 40, 301), call());
   LossCall alone = call();
   alone.wantsDHidden = alone.wantsDWeight = alone.wantsDBias = false;
-  check(dataOf(DataKind::random, 37, 19, 301), alone);
+  for (const int64_t hidden : {19, 40}) // rows that are aligned, and others
+    check(dataOf(DataKind::random, 37, hidden, 301), alone);
 }
 
 TEST_P(PtxLoss, HasEachOption) {
   for (const LossFeature &feature : lossFeatures()) {
     SCOPED_TRACE(feature.name);
-    LossCase data = dataOf(DataKind::random, 33, 19, 131);
-    LossCall with = call();
-    feature.apply(data, with);
-    check(data, with);
+    for (const int64_t hidden : {19, 24}) {
+      LossCase data = dataOf(DataKind::random, 33, hidden, 131);
+      LossCall with = call();
+      feature.apply(data, with);
+      if (hidden == 19 || isHopper()) check(data, with);
+    }
   }
 }
 
@@ -100,13 +110,46 @@ TEST_P(PtxLoss, InVariants) {
   check(data, in);
 }
 
+/// What heuristics choose for large problems, or tuning.
+TEST_P(PtxLoss, WithRolesInAnySchedule) {
+  constexpr auto kTogether = Schedule::WarpRoles::cooperative, kInTurn = Schedule::WarpRoles::pingPong;
+  struct {
+    lce::Product forward, dHidden, dWeight;
+  } const schedules[] = {{{{128, 192}, 0, 4, kInTurn, 2, 1},
+                          {{256, 192}, 0, 3, kTogether, 2, 2},
+                          {{192, 256}, 0, 3, kTogether, 2, 2}},
+                         {{{256, 192}, 0, 4, kTogether, 1, 2},
+                          {{192, 256}, 0, 3, kTogether, 4, 2},
+                          {{128, 192}, 0, 4, kInTurn, 3, 1}},
+                         {{{128, 128}, 0, 3, kInTurn, 1, 2},
+                          {{256, 128}, 0, 4, kTogether, 1, 1},
+                          {{256, 128}, 0, 4, kTogether, 1, 2}}};
+  if (!isHopper()) return;
+  const LossCase data = dataOf(DataKind::random, 520, 264, 600);
+  for (const auto &schedule : schedules)
+    for (const bool isAlone : {false, true}) {
+      LossCall in = call();
+      if (isAlone) in.wantsDHidden = in.wantsDWeight = in.wantsDBias = false;
+      in.changePlan = [&](lce::Config &config) {
+        config.forward = schedule.forward;
+        if (GetParam().element != ElementType::bf16) return; // others have fewer registers, or none of these
+        config.dHidden = schedule.dHidden;
+        config.dWeight = schedule.dWeight;
+      };
+      check(data, in);
+    }
+}
+
 TEST_P(PtxLoss, OverLogits) {
-  if (GetParam().tf32) return; // no products
-  const LossCase data = logitsCase(DataKind::random, 20, 700, GetParam().element, IgnorePattern::some);
+  if (GetParam().tf32) return;                                                   // no products
+  const int64_t rows = isHopper() ? 3 : 20, classes = isHopper() ? 240000 : 700; // of several CTAs, or one
+  const LossCase data = logitsCase(DataKind::random, rows, classes, GetParam().element, IgnorePattern::some);
   for (const bool inPlace : {false, true}) {
     LossCall of;
     of.inPlace = inPlace;
-    expectClose(runCrossEntropy(runtime(), data, of), logitsReferenceFor(data, of), data);
+    const LossResult result = runCrossEntropy(runtime(), data, of);
+    expectClose(result, logitsReferenceFor(data, of), data);
+    EXPECT_EQ(result.report.configuration.find("cluster") != std::string::npos, isHopper());
   }
 }
 

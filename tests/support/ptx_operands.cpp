@@ -55,13 +55,18 @@ Operand Operands::value(const std::string &text) {
         return kind == 0 ? (axis == 0 ? t.number : 0) : kind == 1 ? t.cta->number[axis] : t.cta->grid[axis];
       };
     }
-  if (text[0] == '%') return [r = registerOf(text)](const Thread &t) { return t.registers[r]; };
+  if (text[0] == '%' || registers_.count(text))
+    return [r = registerOf(text)](const Thread &t) { return t.registers[r]; };
   uint64_t constant = 0;
   if (text.rfind("0f", 0) == 0)
     constant = std::stoull(text.substr(2), nullptr, 16);
   else if (std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '-')
     constant = static_cast<uint64_t>(std::stoll(text, nullptr, 0));
-  else if (text != "shared_memory") // which begins at 0
+  else if (const auto named = constants_.find(text); named != constants_.end())
+    constant = named->second;
+  else if (text.find("_param_") != std::string::npos)
+    constant = parameter(text);
+  else
     fail("operand " + text);
   return [constant](const Thread &) { return constant; };
 }
@@ -81,8 +86,15 @@ uint64_t Operands::parameter(const std::string &text) const {
 char *at(const Thread &t, bool isShared, uint64_t address, std::size_t bytes) {
   if (address % bytes) fail("an access of " + std::to_string(bytes) + " bytes is not aligned");
   if (!isShared) return reinterpret_cast<char *>(address);
-  if (address + bytes > t.cta->shared.size()) fail("beyond the shared memory");
-  return t.cta->shared.data() + address;
+  std::vector<char> &shared = ctaOf(t, address).shared;
+  if (withinCta(address) + bytes > shared.size()) fail("beyond the shared memory");
+  return shared.data() + withinCta(address);
+}
+
+Cta &ctaOf(const Thread &t, uint64_t address) {
+  const uint64_t rank = address >> kRankShift;
+  if (rank > t.cta->cluster.size()) fail("a CTA that is not of the cluster");
+  return rank == 0 ? *t.cta : *t.cta->cluster[rank - 1];
 }
 
 } // namespace tilewright::test::ptx

@@ -30,14 +30,15 @@ Operand compare(const Operation &op, const std::vector<Operand> &x) {
 
 Operand compute(const Operation &op, const std::vector<Operand> &x) {
   const std::string &name = op.parts[0];
-  if (name == "mov") return x[0];
+  if (name == "mov" || name == "cvta") return x[0];
   if (name == "selp") return [=](const Thread &t) { return x[2](t) ? x[0](t) : x[1](t); };
   if (name == "setp") return compare(op, x);
   if (name == "cvt") return convert(op, x);
   if (op.kind == 'f') return computeFloat(op, x);
-  if (name == "mul" && op.has("hi") && op.bits == 64)
+  if (name == "mul" && op.has("hi") && op.kind == 'u')
     return [=](const Thread &t) {
-      return static_cast<uint64_t>(static_cast<unsigned __int128>(x[0](t)) * x[1](t) >> 64);
+      return static_cast<uint64_t>(static_cast<unsigned __int128>(op.cut(x[0](t))) * op.cut(x[1](t)) >>
+                                   op.bits);
     };
   if (name == "mul" && op.has("wide"))
     return [=](const Thread &t) { return static_cast<uint64_t>(op.number(x[0](t)) * op.number(x[1](t))); };
@@ -68,8 +69,7 @@ Operand compute(const Operation &op, const std::vector<Operand> &x) {
   fail("instruction " + name);
 }
 
-std::function<void(Thread &)> access(Operands &operands, const Operation &op,
-                                     const std::vector<std::string> &a) {
+ThreadInstruction access(Operands &operands, const Operation &op, const std::vector<std::string> &a) {
   const bool loads = op.parts[0] == "ld", isShared = op.has("shared");
   const Operand where = operands.address(a[loads ? 1 : 0]);
   const std::size_t bytes = op.bits / 8;
@@ -89,8 +89,7 @@ std::function<void(Thread &)> access(Operands &operands, const Operation &op,
 }
 
 /// mov of a register to the pieces of a vector, or back; the first is the lowest.
-std::function<void(Thread &)> movePieces(Operands &operands, const Operation &op,
-                                         const std::vector<std::string> &a) {
+ThreadInstruction movePieces(Operands &operands, const Operation &op, const std::vector<std::string> &a) {
   const bool splits = a[0][0] == '{';
   std::vector<int> to;
   std::vector<Operand> from;
@@ -115,12 +114,11 @@ std::function<void(Thread &)> movePieces(Operands &operands, const Operation &op
 }
 
 /// cp.async: so many bytes, of which the first are copied and the rest cleared.
-std::function<void(Thread &)> copy(Operands &operands, const Operation &op,
-                                   const std::vector<std::string> &a) {
-  if (op.parts[2] == "commit_group" || op.parts[2] == "wait_group") return [](Thread &) {};
+ThreadInstruction copy(Operands &operands, const Operation &op, const std::vector<std::string> &a) {
+  if (op.has("commit_group") || op.has("wait_group") || op.has("wait_all")) return [](Thread &) {};
   const std::size_t bytes = std::stoul(a[2]);
   return [bytes, to = operands.address(a[0]), from = operands.address(a[1]),
-          live = operands.value(a[3])](Thread &t) {
+          live = operands.value(a[a.size() > 3 ? 3 : 2])](Thread &t) {
     char *memory = at(t, true, to(t), bytes);
     const std::size_t count = static_cast<uint32_t>(live(t));
     if (count > bytes) fail("cp.async of more bytes than it copies");
@@ -129,13 +127,53 @@ std::function<void(Thread &)> copy(Operands &operands, const Operation &op,
   };
 }
 
+/// atom and red, of 32 bits.
+ThreadInstruction atomic(Operands &operands, const Operation &op, const std::vector<std::string> &a) {
+  const bool tells = op.parts[0] == "atom";
+  const int to = tells ? operands.registerOf(a[0]) : -1;
+  return [to, wraps = op.has("inc"), where = operands.address(a[tells]),
+          operand = operands.value(a[tells + 1])](Thread &t) {
+    const auto x = static_cast<uint32_t>(operand(t));
+    uint32_t old;
+    char *memory = at(t, false, where(t), 4);
+    std::memcpy(&old, memory, 4);
+    const uint32_t next = !wraps ? old + x : old >= x ? 0 : old + 1;
+    std::memcpy(memory, &next, 4);
+    if (to >= 0) t.registers[to] = old;
+  };
+}
+
+/// What changes nothing here: a launch begins when the one before it is done, memory is the same for all, and
+/// there are registers enough.
+bool isHint(const Operation &op) {
+  const std::string &name = op.parts[0];
+  return name == "griddepcontrol" || name == "fence" || name == "setmaxnreg" || name == "prefetch" ||
+         (name == "wgmma" && op.has("fence"));
+}
+
+ThreadInstruction waitForProducts(Operands &operands, const Operation &op,
+                                  const std::vector<std::string> &a) {
+  if (op.has("commit_group")) return [](Thread &t) { t.products.commit(); };
+  if (!op.has("wait_group")) fail("instruction wgmma." + op.parts[1]);
+  return [left = operands.value(a[0])](Thread &t) { t.products.wait(left(t)); };
+}
+
+void end(Thread &t) {
+  if (!t.stores.committed.empty()) fail("a thread ends while its stores of boxes read shared memory");
+  t.done = true;
+}
+
 } // namespace
 
-std::function<void(Thread &)> threadInstruction(Operands &operands, const Operation &op,
-                                                const std::vector<std::string> &a) {
+ThreadInstruction threadInstruction(Operands &operands, const Operation &op,
+                                    const std::vector<std::string> &a) {
   const std::string &name = op.parts[0];
-  if (name == "ret") return [](Thread &t) { t.done = true; };
-  if (name == "griddepcontrol") return [](Thread &) {}; // a launch begins when the one before it is done
+  if (name == "ret") return end;
+  if (isHint(op)) return [](Thread &) {};
+  if (ThreadInstruction barrier = barrierInstruction(operands, op, a)) return barrier;
+  if (ThreadInstruction box = boxInstruction(operands, op, a)) return box;
+  if (name == "wgmma") return waitForProducts(operands, op, a);
+  if (name == "atom" || name == "red") return atomic(operands, op, a);
   if (name == "ld" && op.has("param")) {
     return [to = operands.registerOf(a[0]), x = operands.parameter(a[1])](Thread &t) { t.registers[to] = x; };
   }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "tests/support/ptx_program.h"
@@ -6,22 +7,32 @@
 namespace tilewright::test::ptx {
 namespace {
 
-std::function<void(const Warp &)> shuffle(Operands &operands, const std::vector<std::string> &a) {
+WarpInstruction shuffle(Operands &operands, const Operation &op, const std::vector<std::string> &a) {
   const std::string result = a[0].substr(0, a[0].find('|'));
-  return [to = operands.registerOf(result), from = operands.value(a[1]),
-          lane = operands.value(a[2])](const Warp &warp) {
+  return [to = operands.registerOf(result), from = operands.value(a[1]), lane = operands.value(a[2]),
+          isButterfly = op.has("bfly")](const Warp &warp) {
     std::vector<uint64_t> old;
     for (const Thread *t : warp)
       old.push_back(from(*t));
     for (std::size_t l = 0; l < warp.size(); ++l)
-      warp[l]->registers[to] = old[l ^ lane(*warp[l])]; // bfly
+      warp[l]->registers[to] = old[(isButterfly ? l : 0) ^ lane(*warp[l])];
+    return true;
+  };
+}
+
+/// vote.sync.any
+WarpInstruction vote(Operands &operands, const std::vector<std::string> &a) {
+  return [to = operands.registerOf(a[0]), from = operands.value(a[1])](const Warp &warp) {
+    const bool any = std::any_of(warp.begin(), warp.end(), [&](const Thread *t) { return from(*t) != 0; });
+    for (Thread *t : warp)
+      t->registers[to] = any;
+    return true;
   };
 }
 
 /// Matrix q's row r lies where lane 8q + r says: 8 numbers of 16 bits, of which lane l gets 2l and 2l + 1,
 /// counted along rows.
-std::function<void(const Warp &)> loadMatrices(Operands &operands, const Operation &op,
-                                               const std::vector<std::string> &a) {
+WarpInstruction loadMatrices(Operands &operands, const Operation &op, const std::vector<std::string> &a) {
   std::vector<int> to;
   for (const std::string &item : list(a[0]))
     to.push_back(operands.registerOf(item));
@@ -37,13 +48,13 @@ std::function<void(const Warp &)> loadMatrices(Operands &operands, const Operati
         warp[l]->registers[to[q]] = low | high << 16;
       }
     }
+    return true;
   };
 }
 
 /// 16×8 += 16×K · K×8, as PTX's manual lays out mma.m16n8k8 of TF32 and mma.m16n8k16 of 16-bit numbers: a
 /// register is one number, or two neighbours along the contracted axis.
-std::function<void(const Warp &)> product(Operands &operands, const Operation &op,
-                                          const std::vector<std::string> &a) {
+WarpInstruction product(Operands &operands, const Operation &op, const std::vector<std::string> &a) {
   std::array<std::vector<int>, 2> factors;
   std::vector<int> to;
   std::vector<Operand> addends;
@@ -81,17 +92,20 @@ std::function<void(const Warp &)> product(Operands &operands, const Operation &o
           sum += left[l / 4 + r / 2 * 8][k] * right[k][l % 4 * 2 + r % 2];
         warp[l]->registers[to[r]] = toBits(static_cast<float>(sum));
       }
+    return true;
   };
 }
 
 } // namespace
 
-std::function<void(const Warp &)> warpInstruction(Operands &operands, const Operation &op,
-                                                  const std::vector<std::string> &a) {
-  if (op.parts[0] == "mma") return product(operands, op, a);
-  if (op.parts[0] == "shfl") return shuffle(operands, a);
-  if (op.parts[0] == "ldmatrix") return loadMatrices(operands, op, a);
-  return {};
+WarpInstruction warpInstruction(Operands &operands, const Operation &op, const std::vector<std::string> &a) {
+  const std::string &name = op.parts[0];
+  if (name == "bar") return namedBarrier(operands, op, a);
+  if (name == "mma") return product(operands, op, a);
+  if (name == "shfl") return shuffle(operands, op, a);
+  if (name == "vote") return vote(operands, a);
+  if (name == "ldmatrix") return loadMatrices(operands, op, a);
+  return warpgroupProduct(operands, op, a);
 }
 
 } // namespace tilewright::test::ptx

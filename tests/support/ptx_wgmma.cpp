@@ -1,0 +1,90 @@
+#include "tests/support/ptx_program.h"
+#include "tools/number_formats.h"
+
+namespace tilewright::test::ptx {
+namespace {
+
+constexpr int64_t kLine = 128; ///< bytes, swizzled
+
+/// What a descriptor says of an operand in shared memory: its free axis, and the contracted one.
+struct SharedOperand {
+  const std::vector<char> &shared;
+  uint64_t descriptor;
+  bool alongFree; ///< lines run along the free axis
+  int numberBytes;
+
+  uint64_t field(int first) const { return (descriptor >> first & 0x3fff) * 16; }
+  uint64_t placeOf(int64_t i, int64_t k) const {
+    const uint64_t begin = field(0), panelStep = field(16), groupStep = field(32);
+    if (descriptor >> 62 != 1) fail("wgmma of an operand that is not swizzled by 128 bytes");
+    if (!alongFree) return begin + i / 8 * groupStep + i % 8 * kLine + k * numberBytes;
+    const int64_t perLine = kLine / numberBytes;
+    return begin + i / perLine * panelStep + i % perLine * numberBytes + k / 8 * groupStep + k % 8 * kLine;
+  }
+};
+
+/// Rows `first` on of an operand, `depth` numbers each.
+std::vector<float> numbersOf(const SharedOperand &operand, int64_t first, int64_t rows, int64_t depth,
+                             bool isBf16) {
+  std::vector<float> numbers(rows * depth);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t k = 0; k < depth; ++k) {
+      const uint64_t place = swizzled(operand.placeOf(first + i, k));
+      if (place + operand.numberBytes > operand.shared.size()) fail("wgmma beyond the shared memory");
+      uint32_t bits = 0;
+      std::memcpy(&bits, &operand.shared[place], operand.numberBytes);
+      const auto half = static_cast<uint16_t>(bits);
+      numbers[i * depth + k] = operand.numberBytes == 4 ? toFloat(bits & ~0x1fffu) // 13 bits are dropped
+                               : isBf16                 ? floatFromBf16(half)
+                                                        : floatFromF16(half);
+    }
+  return numbers;
+}
+
+bool areSame(const std::vector<float> &x, const std::vector<float> &y) { // NaN is NaN
+  return std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
+}
+
+} // namespace
+
+/// 64×N += 64×K · K×N by four warps, of which each has 16 rows of the result and so can do its part alone:
+/// when it is issued, although code must wait before it looks. Of 8 columns, a thread has two of each of two
+/// rows.
+WarpInstruction warpgroupProduct(Operands &operands, const Operation &op, const std::vector<std::string> &a) {
+  if (op.parts[0] != "wgmma" || op.parts[1] != "mma_async") return {};
+  std::vector<int> sums;
+  for (const std::string &item : list(a[0]))
+    sums.push_back(operands.registerOf(item));
+  const bool isTf32 = op.has("tf32"), isBf16 = op.has("bf16");
+  const int64_t columns = static_cast<int64_t>(sums.size()) * 2, depth = isTf32 ? 8 : 16;
+  const bool leftIsAlongRows = a.size() > 6 && a[6] == "1", rightIsAlongColumns = a.size() > 7 && a[7] == "1";
+  return [=, left = operands.value(a[1]), right = operands.value(a[2]),
+          adds = operands.value(a[3])](const Warp &warp) {
+    const std::vector<char> &shared = warp[0]->cta->shared;
+    const int64_t firstRow = warp[0]->number / kWarp % 4 * 16;
+    const int bytes = isTf32 ? 4 : 2;
+    const auto read = [=, &shared, from = left(*warp[0]), with = right(*warp[0])] {
+      return std::pair(numbersOf({shared, from, leftIsAlongRows, bytes}, firstRow, 16, depth, isBf16),
+                       numbersOf({shared, with, rightIsAlongColumns, bytes}, 0, columns, depth, isBf16));
+    };
+    const auto operandsRead = read();
+    const auto &[x, y] = operandsRead;
+    warp[0]->products.open.push_back([read, operandsRead] {
+      const auto [x, y] = read();
+      if (!areSame(x, operandsRead.first) || !areSame(y, operandsRead.second))
+        fail("an operand of wgmma changed before the wait for its product");
+    });
+    for (int l = 0; l < kWarp; ++l)
+      for (std::size_t s = 0; s < sums.size(); ++s) {
+        const int64_t row = l / 4 + s / 2 % 2 * 8, column = s / 4 * 8 + l % 4 * 2 + s % 2;
+        uint64_t &to = warp[l]->registers[sums[s]];
+        double sum = adds(*warp[l]) ? toFloat(to) : 0;
+        for (int64_t k = 0; k < depth; ++k)
+          sum += static_cast<double>(x[row * depth + k]) * y[column * depth + k];
+        to = toBits(static_cast<float>(sum));
+      }
+    return true;
+  };
+}
+
+} // namespace tilewright::test::ptx
