@@ -1,5 +1,6 @@
 #include "tests/support/ptx_execution.h"
 
+#include <algorithm>
 #include <regex>
 #include <sstream>
 
@@ -106,7 +107,7 @@ void Program::run(Launch &launch) const {
     for (const Warp &warp : warps) {
       while (advance(warp))
         isStuck = false;
-      isDone = isDone && warp[0]->done;
+      isDone = isDone && std::all_of(warp.begin(), warp.end(), [](const Thread *t) { return t->done; });
     }
     if (isDone) return;
     if (!isStuck) continue;
