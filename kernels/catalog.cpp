@@ -19,8 +19,11 @@ constexpr PerRowSum<bool> kStored = {true};
 
 Kernel lceGatherRows(ElementType element) { return lce::gatherRows({element}); }
 Kernel lceForward(ElementType element) {
-  if (isHalf(element)) return lce::forward({element, {}, kBlock});
-  return lce::forward({element, element, kBlock, {}, kStored, false, element == ElementType::bf16});
+  lce::ForwardSpec spec{element, element, kBlock};
+  spec.anchors = isHalf(element) ? lce::Anchors::ofBlocks : lce::Anchors::ofRows;
+  if (!isHalf(element)) spec.sums = kStored;
+  spec.quietZeros = element == ElementType::bf16;
+  return lce::forward(spec);
 }
 Kernel lceForwardLossBy(ElementType element, lce::Anchors anchors) {
   lce::ForwardSpec spec{element, {}, kBlock};
@@ -36,9 +39,14 @@ Kernel lceCheckAnchor(ElementType) { return lce::checkAnchor(); }
 Kernel lceCombine(ElementType element) {
   lce::CombineSpec::Gradients gradients{element, element, kMean};
   if (!isHalf(element)) return lce::combine({gradients, {}, kStored});
-  gradients.completion = lce::Completion::again;
+  gradients.completion = lce::Completion::rescale;
   gradients.scalesRows = false;
-  return lce::combine({gradients});
+  lce::CombineSpec spec{gradients};
+  spec.hasTotals = true;
+  return lce::combine(spec);
+}
+Kernel lceRescale(ElementType element) {
+  return lce::rescale({element, {32, kBlock.columns}, isHalf(element)});
 }
 Kernel lceCompleteAgain(ElementType element) { return lce::completeAgain({element, element, kBlock}); }
 Kernel lceScaleRows(ElementType element) { return lce::scaleRows(element); }
@@ -101,6 +109,9 @@ const std::vector<CatalogEntry> &kernelCatalog() {
        [](TargetKind) { return lce::combineOptions(false); }},
       {"lce_complete_again", "linear cross entropy: the gradient of the logits, computed a second time",
        lceCompleteAgain},
+      {"lce_rescale",
+       "linear cross entropy: E of blocks with anchors of their own in units of the rows, for f16",
+       lceRescale},
       {"lce_scale_rows", "linear cross entropy: rows of X in units of the largest gradient, for f16",
        lceScaleRows},
       {"lce_slice_labels", "linear cross entropy: labels as a slice of the classes numbers them",

@@ -59,9 +59,10 @@ Kernel joinSums() {
     const Range rows = k.blockRows(total.dim(0), kRows), blocks = k.whole(sums.dim(1));
     const Tile asked = redo[rows], isWanted = asked > 0;
     k.ifThen(k.toCondition(max(asked, Axis::rows) > 0), [&] {
-      const Tile top = max(tops.at(rows, blocks), Axis::columns);
+      const Tile top = max(max(tops.at(rows, blocks), Axis::columns), anchor[rows]);
       const Tile parts = sums.at(rows, blocks) * exp(tops.at(rows, blocks) - top);
-      k.store(total, rows, select(isWanted, sum(parts, Axis::columns), total[rows]));
+      const Tile all = kUnitOfE / kUnitOfBlocks * sum(parts, Axis::columns);
+      k.store(total, rows, select(isWanted, all, total[rows]));
       k.store(anchor, rows, select(isWanted, top, anchor[rows]));
     });
   });

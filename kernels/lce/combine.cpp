@@ -16,7 +16,7 @@ constexpr int kWarps = 4, kWarpsWithTotals = 2;
 std::string str(const CombineSpec &spec) {
   std::string text = "loss";
   if (spec.gradients) {
-    constexpr const char *completions[] = {"", ",in place", ",again"};
+    constexpr const char *completions[] = {"", ",in place", ",again", ",rescale"};
     text = std::string(elementName(spec.gradients->element)) +
            ",e=" + elementName(spec.gradients->exponentials) + "," + spec.gradients->upstream.str() +
            completions[static_cast<int>(spec.gradients->completion)];

@@ -37,6 +37,28 @@ Kernel completeInPlace(const CompleteSpec &spec) {
   });
 }
 
+Kernel rescale(const RescaleSpec &spec) {
+  const std::string specialisation = std::string("e=") + elementName(spec.exponentials) +
+                                     (spec.quietZeros ? ",quiet," : ",") + spec.block.str();
+  return defineKernel("lce_rescale", specialisation, [spec](KernelBuilder &k) {
+    const View tops = k.input("tops", ElementType::f32, 2), label = k.input("label", ElementType::i32, 1);
+    const View anchor = k.input("anchor", ElementType::f32, 1),
+               factor = k.input("factor", ElementType::f32, 1);
+    const View e = k.output("e", spec.exponentials, 2);
+
+    const auto [rows, classes] = k.block(e.dim(0), e.dim(1), spec.block.rows, spec.block.columns);
+    const Range block = k.range(Axis::columns, k.programId(1), 1);
+
+    // Valid rows come first.
+    k.ifThen(k.toCondition(label[k.range(Axis::rows, rows.begin, 1)] >= 0), [&, rows = rows,
+                                                                             classes = classes] {
+      const Tile ofBlock = kUnitOfE / kUnitOfBlocks * exp(tops.at(rows, block) - anchor[rows]);
+      const Tile others = ofBlock * e.at(rows, classes), gradient = others * factor[rows];
+      k.store(e, rows, classes, spec.quietZeros ? select(others < kQuiet * kUnitOfE, 0, gradient) : gradient);
+    });
+  });
+}
+
 Kernel completeAgain(const CompleteSpec &spec) {
   return defineKernel("lce_complete_again", str(spec), [spec](KernelBuilder &k) {
     const auto rowInput = [&](const char *name) { return k.input(name, ElementType::f32, 1); };

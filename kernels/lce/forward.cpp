@@ -71,7 +71,8 @@ Kernel forward(const ForwardSpec &spec) {
       const Tile ofClasses = spec.best ? select(isClass, z, kNone) : ofOthers;
       const Tile top = tellsTops ? max(ofClasses, Axis::columns) : Tile();
       const Tile from = ofBlocks ? max(top, kLeastAnchor * number(k, 1)) : anchor[rows];
-      const Tile others = kUnitOfE * expAbove(ofOthers, from);
+      const double unit = ofBlocks ? kUnitOfBlocks : kUnitOfE;
+      const Tile others = unit * expAbove(ofOthers, from);
 
       const auto sumOf = [&](RowSum s, const Tile &x) {
         k.store(rowSums[static_cast<int>(s)], rows, tile, sum(x, Axis::columns));
@@ -92,10 +93,10 @@ Kernel forward(const ForwardSpec &spec) {
 
       const bool rated = wants(RowSum::exact);
       const Tile exact = rated ? others * terms.classRate(z, place) : others;
-      const Tile kept = spec.quietZeros ? select(others < kQuiet * kUnitOfE, 0, exact) : exact;
+      const Tile kept = spec.quietZeros ? select(others < kQuiet * unit, 0, exact) : exact;
       const Tile stored = rounded(kept, *spec.exponentials);
       k.store(e, rows, classes, stored);
-      sumOf(RowSum::stored, stored);
+      if (wants(RowSum::stored)) sumOf(RowSum::stored, stored);
       if (rated) sumOf(RowSum::exact, exact);
     });
   });

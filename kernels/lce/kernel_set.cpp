@@ -55,11 +55,12 @@ public:
     want(kernels.gatherRows,
          gatherRows({p_.element, p_.terms, p_.wantsGradients() && !p_.terms.logitsAreProducts()}));
     want(kernels.pendingRows, pendingRows());
-    if (p_.wantsTotalsAlone())
-      totals(kernels);
+    if (p_.wantsTotalsAlone()) totals(kernels);
+    if (p_.hasTotals())
+      want(kernels.joinSums, joinSums(), rowSumOptions(target_));
     else
       want(kernels.checkAnchor, checkAnchor(), rowSumOptions(target_));
-    want(kernels.combine, combine(combineSpec()), combineOptions(p_.wantsTotalsAlone()));
+    want(kernels.combine, combine(combineSpec()), combineOptions(p_.hasTotals()));
     if (p_.reduction != Reduction::none) want(kernels.reduceLoss, reduceLoss(isMean()));
     options(kernels);
   }
@@ -107,7 +108,7 @@ private:
   bool hasUniformFactor() const { return p_.isUniformRankOne() && p_.hasClassFactor(); }
 
   void forwardProduct(KernelSet &kernels) {
-    wantForward(kernels.forward, p_.wantsTotalsAlone() ? Anchors::ofRowsAlone : Anchors::ofRows);
+    wantForward(kernels.forward, p_.anchors());
     if (p_.keepsExponentials() && p_.completion() == Completion::again)
       wantAgain(kernels.complete, ProductKind::forward);
   }
@@ -117,14 +118,13 @@ private:
     const auto exponentials = storesE ? std::optional(p_.exponentials()) : std::nullopt;
     want(place,
          forward({p_.element, exponentials, config_.forward.block, p_.terms, p_.rowSums(), p_.outputs.best,
-                  p_.dropsQuiet() && storesE, anchors}),
+                  p_.dropsQuiet() && storesE && anchors == Anchors::ofRows, anchors}),
          optionsFor(ProductKind::forward));
   }
 
   void totals(KernelSet &kernels) {
     wantForward(kernels.forwardOfBlocks, Anchors::ofBlocks);
     want(kernels.totalSums, totalSums(), rowSumOptions(target_));
-    want(kernels.joinSums, joinSums(), rowSumOptions(target_));
   }
 
   void wantAgain(KernelHandle &place, ProductKind kind) {
@@ -203,12 +203,25 @@ private:
     want(parts.next, make(Accumulation{Mode::add}, f32), options);
   }
 
+  /// By a pass over E.
+  void completion(KernelSet &kernels) {
+    CompileOptions options;
+    options.schedule.warps = kInPlaceWarps;
+    if (p_.completion() == Completion::inPlace)
+      want(kernels.complete, completeInPlace({p_.element, p_.exponentials(), kInPlaceBlock, p_.terms}),
+           options);
+    if (p_.completion() == Completion::rescale)
+      want(kernels.complete,
+           rescale({p_.exponentials(), {kInPlaceBlock.rows, config_.forward.block.columns}, p_.dropsQuiet()}),
+           options);
+  }
+
   CombineSpec combineSpec() const {
     CombineSpec spec;
     spec.terms = p_.terms;
     spec.sums = p_.rowSums();
     spec.outputs = p_.outputs;
-    spec.hasTotals = p_.wantsTotalsAlone();
+    spec.hasTotals = p_.hasTotals();
     if (p_.wantsGradients())
       spec.gradients = {p_.element,      p_.exponentials(), {p_.upstream, isMean()},
                         p_.completion(), p_.scalesRows(),   p_.scalesInPlace()};
@@ -227,12 +240,7 @@ private:
         want(kernels.normalise, normalise({p_.element, *p_.dWeight, inPlace, p_.accumulate}));
       }
     }
-    if (p_.keepsExponentials() && p_.completion() == Completion::inPlace) {
-      CompileOptions inPlace;
-      inPlace.schedule.warps = kInPlaceWarps;
-      want(kernels.complete, completeInPlace({p_.element, p_.exponentials(), kInPlaceBlock, p_.terms}),
-           inPlace);
-    }
+    if (p_.keepsExponentials()) completion(kernels);
     if (p_.outputs.monitored) want(kernels.monitor, monitor());
     if (!p_.isUniformRankOne()) return;
     const auto wantSums = [&](KernelHandle &place, ElementType element, bool factor) {

@@ -14,7 +14,8 @@ struct PartKernels {
 /// The loaded kernels of one problem and configuration; those it has no use for stay null.
 struct KernelSet {
   KernelHandle compactRows, gatherRows, pendingRows, forward, checkAnchor, combine, reduceLoss;
-  KernelHandle totalSums, forwardOfBlocks, joinSums; ///< where totals alone are wanted, for checkAnchor
+  KernelHandle totalSums, forwardOfBlocks; ///< where totals alone are wanted
+  KernelHandle joinSums;                   ///< where there are totals, for checkAnchor
   KernelHandle rankLabels, oneHotSum, scaleRows;
   KernelHandle dHidden, dHiddenParts, dHiddenTotal; ///< the last two of a chunk's tail
   PartKernels dWeight, dBias;

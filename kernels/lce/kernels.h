@@ -28,6 +28,9 @@ struct Block {
 /// time: exponents of numbers about 1 differ in all of their bits, 127 = 01111111 and 128 = 10000000. Of the
 /// units 2^0, 2^-4, 2^-8 … 2^-16 this was the fastest on an H200 with random logits, by 0.8 % of a call.
 constexpr double kUnitOfE = 0x1p-8;
+/// Where a block measures its exponentials from its own largest logit, it has them in this unit: at most 1,
+/// they then keep f16's full precision from there down to 2^-29.
+constexpr double kUnitOfBlocks = 0x1p15;
 
 /// A logit of -∞ says nothing of the others, and above an anchor that is infinite even what no class has
 /// would be no number.
@@ -98,16 +101,18 @@ Kernel checkAnchor();
 /// (sums C×T, out total C, out redo C)
 Kernel totalSums();
 
-/// S and the anchor of the rows with redo, from sums of blocks with anchors of their own.
+/// S and the anchor of the rows with redo, from sums of blocks with anchors of their own. The anchor is the
+/// largest of these and what it was.
 ///
 /// (sums C×T, tops C×T, redo C, out total C, out anchor C)
 Kernel joinSums();
 
 CompileOptions rowSumOptions(TargetKind target); ///< that suit these three
 
-/// Where a row's gradient is more than E times a factor of the row, E becomes the gradient of x·w itself: as
-/// it is, from its own logarithm, or in a second product.
-enum class Completion { none, inPlace, again };
+/// Where a row's gradient is more than E times a factor of the row, or E's blocks have anchors of their own,
+/// E becomes the gradient of x·w itself: as it is, from its own logarithm, in a second product, or times a
+/// factor of its row and block.
+enum class Completion { none, inPlace, again, rescale };
 
 /// Losses, and the factors of the gradients: r_i = g_i v_i, t_i = g_i (p_iy - 1), xs = r x; other terms as
 /// RowTotals says. With a completion, r goes to `factor` and scale becomes 1; for E in f16 scale becomes the
@@ -149,6 +154,16 @@ struct CompleteSpec {
   bool uniform = false;    ///< what all classes of a row get alike is a part of it
 };
 Kernel completeInPlace(const CompleteSpec &spec);
+
+/// The same of E in blocks with anchors of their own: E factor exp(top - a).
+///
+/// (tops C×T, label C, anchor C, factor C, out e C×V)
+struct RescaleSpec {
+  ElementType exponentials;
+  Block block; ///< its columns are those of E's blocks
+  bool quietZeros = false;
+};
+Kernel rescale(const RescaleSpec &spec);
 
 /// The same from the logits: rate (E (factor + moment (z - a)) [- uniform u]).
 ///

@@ -188,6 +188,8 @@ Status Launches::exponentials() {
     TW_RETURN_IF_ERROR(launch(kernels_.totalSums, {c_.sums, c_.total, c_.redo}));
     TW_RETURN_IF_ERROR(launch(kernels_.pendingRows, {c_.redo, c_.pending}));
     TW_RETURN_IF_ERROR(forward(kernels_.forwardOfBlocks, Anchors::ofBlocks));
+  }
+  if (p_.hasTotals()) {
     TW_RETURN_IF_ERROR(launch(kernels_.joinSums, {c_.sums, c_.tops, c_.redo, c_.total, c_.anchor}));
   } else {
     TW_RETURN_IF_ERROR(launch(kernels_.checkAnchor, {c_.sums, c_.tops, c_.anchor, c_.redo}));
@@ -197,9 +199,7 @@ Status Launches::exponentials() {
   return combine();
 }
 
-Status Launches::forward() {
-  return forward(kernels_.forward, p_.wantsTotalsAlone() ? Anchors::ofRowsAlone : Anchors::ofRows);
-}
+Status Launches::forward() { return forward(kernels_.forward, p_.anchors()); }
 
 Status Launches::forward(const KernelHandle &kernel, Anchors anchors) {
   KernelArguments arguments = {c_.xc, t_.weight, c_.compactLabel};
@@ -217,7 +217,7 @@ Status Launches::forward(const KernelHandle &kernel, Anchors anchors) {
 }
 
 Status Launches::combine() {
-  KernelArguments arguments = {p_.wantsTotalsAlone() ? c_.total : c_.sums, c_.target, c_.anchor, c_.row,
+  KernelArguments arguments = {p_.hasTotals() ? c_.total : c_.sums, c_.target, c_.anchor, c_.row,
                                c_.compactLabel};
   if (p_.outputs.best) append(arguments, {c_.tops, c_.best});
   for (const TensorRef &sum : c_.rowSums)
@@ -238,6 +238,8 @@ Status Launches::combine() {
 Status Launches::complete() {
   if (p_.completion() == Completion::none) return Status();
   if (p_.completion() == Completion::again) return completeAgain(kernels_.complete, c_.compactLabel);
+  if (p_.completion() == Completion::rescale)
+    return launch(kernels_.complete, {c_.tops, c_.compactLabel, c_.anchor, c_.factor, c_.e});
   KernelArguments arguments = {c_.compactLabel, c_.anchor, c_.factor, c_.moment};
   append(arguments, {c_.rowNorm});
   logitTerms_.bind(s_.values, arguments);

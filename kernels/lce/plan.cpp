@@ -197,9 +197,15 @@ Problem asVariant(Problem problem, Variant variant) {
   return problem;
 }
 
+/// A pass over E takes a few percent of what a product does.
+bool Problem::ofBlocks() const {
+  const bool isFactorOfRow = !terms.labelSmoothing && !terms.gradEntropy && !terms.hasClassRates();
+  return keepsExponentials() && isFactorOfRow && !outputs.entropy && !outputs.best && !outputs.monitored;
+}
+
 Completion Problem::completion() const {
   if (!wantsGradients()) return Completion::none;
-  if (exponentials() == ElementType::f16) return Completion::again;
+  if (exponentials() == ElementType::f16) return ofBlocks() ? Completion::rescale : Completion::again;
   // Where logits of no weight have a share in the gradient, E no longer tells what they were.
   if (terms.labelSmoothing && terms.softcap) return Completion::again;
   return terms.gradEntropy ? Completion::inPlace : Completion::none;
@@ -209,7 +215,7 @@ PerRowSum<bool> Problem::rowSums() const {
   PerRowSum<bool> wanted = {};
   const auto want = [&](RowSum sum, bool is) { wanted[static_cast<int>(sum)] = is; };
   const bool gradients = wantsGradients(), products = gradients && completion() == Completion::none;
-  want(RowSum::stored, keepsExponentials() && completion() != Completion::again);
+  want(RowSum::stored, keepsExponentials() && (products || completion() == Completion::inPlace));
   want(RowSum::exact, keepsExponentials() && products && terms.hasClassRates());
   want(RowSum::moments, outputs.entropy || (gradients && (terms.gradEntropy || terms.margin)));
   want(RowSum::secondMoments, gradients && terms.gradEntropy && terms.margin);

@@ -67,13 +67,21 @@ struct Problem {
   /// The forward product tells sums and nothing else. Where an anchor was wrong, its blocks then take their
   /// own, so that no other row's largest logit has to be found.
   bool wantsTotalsAlone() const;
+  /// S itself is known before losses are, not the sums of blocks alone.
+  bool hasTotals() const { return wantsTotalsAlone() || completion() == Completion::rescale; }
+  /// What a chunk's exponentials are first measured from.
+  Anchors anchors() const {
+    if (completion() == Completion::rescale) return Anchors::ofBlocks;
+    return wantsTotalsAlone() ? Anchors::ofRowsAlone : Anchors::ofRows;
+  }
   /// What a product multiplies.
   std::pair<ElementType, ElementType> operands(ProductKind kind) const {
     if (isOfLogits(kind)) return {element, element};
     return {exponentials(), kind == ProductKind::dHidden ? element : exponentials()};
   }
   /// bf16 has fp32's range, which target anchors need. f16 has not: it can hold gradients of logits, in units
-  /// of their row, once that row's sum is known (unless they are divided by norms, which may be anything).
+  /// of their row, once that row's sum is known (unless they are divided by norms, which may be anything),
+  /// and before that exponentials of blocks of classes, each from the largest of its own logits.
   ElementType exponentials() const {
     if (element != ElementType::f16) return element;
     return (recompute || tensorCores) && !terms.margin ? ElementType::f16 : ElementType::f32;
@@ -82,6 +90,9 @@ struct Problem {
   bool dropsQuiet() const { return quietZeros && exponentials() != ElementType::f32; }
   const char *typeName() const { return tf32 ? "tf32" : elementName(element); }
   std::string str() const;
+
+private:
+  bool ofBlocks() const; ///< E of f16 has each block's own anchor, and a row's gradient is E times a factor
 };
 
 /// How a product is computed: the block of one program, and its schedule.

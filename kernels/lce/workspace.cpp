@@ -98,7 +98,7 @@ private:
     Carver sums = carver, u = carver;
     w_.sums = sums.matrix(f32, chunk_, tiles_, stride);
     w_.tops = sums.matrix(f32, chunk_, tiles_, stride);
-    if (p_.wantsTotalsAlone()) w_.total = sums.vector(f32, chunk_);
+    if (p_.hasTotals()) w_.total = sums.vector(f32, chunk_);
     const PerRowSum<bool> rowSums = p_.rowSums();
     for (int s = 0; s < kRowSums; ++s)
       if (rowSums[s]) w_.rowSums[s] = sums.matrix(f32, chunk_, tiles_, stride);

@@ -117,8 +117,17 @@ TEST_F(HopperCall, ComputesPartsOfTheClassesByTma) {
 
 TEST_F(HopperCall, MakesGradientsOfF16ByTma) {
   run(smallCase(64, ElementType::f16), {});
-  EXPECT_EQ(kernels.count("lce_complete_again"), 1u);
+  EXPECT_EQ(kernels.count("lce_rescale"), 1u);
   EXPECT_EQ(kernels.count("lce_scale_rows"), 1u);
+  expectMapsOfProducts();
+}
+
+TEST_F(HopperCall, MultipliesAgainForGradientsOfF16WithClassRates) {
+  LossCall call;
+  call.softcap = 30;
+  run(smallCase(64, ElementType::f16), call);
+  EXPECT_EQ(kernels.count("lce_rescale"), 0u);
+  EXPECT_EQ(kernels.count("lce_complete_again"), 1u);
   expectMapsOfProducts();
 }
 

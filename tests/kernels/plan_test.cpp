@@ -300,10 +300,13 @@ TEST(PlanForHopper, GradientsInF16AreMadeOfF16) {
   Problem f16 = hopperProblem(4096, 4096, 128256);
   f16.element = ElementType::f16;
   EXPECT_EQ(f16.exponentials(), ElementType::f16);
-  EXPECT_EQ(f16.completion(), Completion::again) << "what a row's gradient is has to be known first";
+  EXPECT_EQ(f16.completion(), Completion::rescale) << "what a row's gradient is has to be known first";
   const Config config = *plan(f16, Variant::automatic, 0, h200());
   for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
     EXPECT_TRUE(hasRoles(config[kind]));
+  // Then a class's part is more than E times a factor of the row.
+  f16.terms.softcap = true;
+  EXPECT_EQ(f16.completion(), Completion::again);
   // Norms may be anything, and with them what E is divided by.
   f16.terms.margin = true;
   EXPECT_EQ(f16.exponentials(), ElementType::f32);
