@@ -199,8 +199,7 @@ void chooseTail(const Problem &problem, const DeviceInfo &device, Config &config
 bool allowsLargeTiles(const Problem &problem, ProductKind kind) {
   if (isOfLogits(kind)) return true;
   if (problem.isUniformRankOne() || problem.terms.margin) return false;
-  if (kind == ProductKind::dWeight) return !problem.accumulate;
-  return problem.element != ElementType::f16; // of W's rows, which it widens
+  return kind != ProductKind::dWeight || !problem.accumulate;
 }
 
 int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles) {

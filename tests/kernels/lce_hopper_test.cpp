@@ -219,6 +219,7 @@ struct LargeCase {
   std::optional<ElementType> gradients;
   Variant variant = Variant::automatic;
   int64_t limit = 0;
+  ElementType element = ElementType::bf16;
 };
 
 class LargeProducts : public ::testing::TestWithParam<LargeCase> {};
@@ -227,8 +228,8 @@ TEST_P(LargeProducts, AssembleWithoutSpills) {
   const LargeCase &large = GetParam();
   lce::Problem problem;
   problem.rows = 16384, problem.hidden = large.hidden, problem.classes = large.classes;
-  problem.element = ElementType::bf16, problem.label = ElementType::i64;
-  problem.aligned = true;
+  problem.element = large.element, problem.label = ElementType::i64;
+  problem.aligned = problem.tensorCores = true;
   problem.dHidden = problem.dWeight = large.gradients;
   auto device = std::make_unique<test::FakeDevice>(h200(), *parseTarget("sm_90a"));
   std::vector<Artifact> products;
@@ -254,14 +255,16 @@ TEST_P(LargeProducts, AssembleWithoutSpills) {
     EXPECT_EQ(test::faultsOfAssembled(assembler, artifact.assembly, "sm_90a"), "") << artifact.kernel;
 }
 
-INSTANTIATE_TEST_SUITE_P(Gradients, LargeProducts,
-                         ::testing::Values(LargeCase{"bf16", 4096, 128256, ElementType::bf16},
-                                           LargeCase{"f32", 4096, 128256, ElementType::f32},
-                                           LargeCase{"none", 4096, 128256, std::nullopt},
-                                           LargeCase{"ofShortRows", 2048, 131072, ElementType::bf16},
-                                           LargeCase{"recomputed", 4096, 128256, ElementType::bf16,
-                                                     Variant::recompute, int64_t(256) << 20}),
-                         [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Gradients, LargeProducts,
+    ::testing::Values(
+        LargeCase{"bf16", 4096, 128256, ElementType::bf16}, LargeCase{"f32", 4096, 128256, ElementType::f32},
+        LargeCase{"none", 4096, 128256, std::nullopt},
+        LargeCase{"ofShortRows", 2048, 131072, ElementType::bf16},
+        LargeCase{"f16", 4096, 128256, ElementType::f16, Variant::automatic, 0, ElementType::f16},
+        LargeCase{"f16ForF32", 4096, 128256, ElementType::f32, Variant::automatic, 0, ElementType::f16},
+        LargeCase{"recomputed", 4096, 128256, ElementType::bf16, Variant::recompute, int64_t(256) << 20}),
+    [](const auto &info) { return info.param.name; });
 
 /// Those whose epilogues have the most to do.
 std::vector<test::LossFeature> heavyFeatures() {
