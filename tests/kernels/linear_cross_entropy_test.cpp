@@ -241,6 +241,18 @@ TEST_P(OnDevice, TrainedHead) {
   }
 }
 
+// A whole batch of it, by the bounds of its own: half of what bf16 may be off elsewhere.
+TEST_P(OnDevice, TrainedHeadInBf16) {
+  const std::optional<LossCase> data = trainedHead(2048, 32768);
+  if (!data) GTEST_SKIP() << "TILEWRIGHT_TEST_DATA names no folder with trained_head";
+  const LossResult result = runLinearCrossEntropy(runtimeFor(device), *data, {});
+  ASSERT_TRUE(result.status.ok()) << result.status.message();
+  const ReferenceResult want = referenceFor(*data, {});
+  EXPECT_NEAR(result.loss[0], want.loss[0], 1e-5);
+  EXPECT_LE(relativeError(result.dHidden, want.dHidden), 2.3e-3);
+  EXPECT_LE(relativeError(result.dWeight, want.dWeight), 2.3e-3);
+}
+
 // So little memory that an fp32 for each number of dW leaves chunks of a few rows, or none.
 TEST_P(OnDevice, AddsUpInPlace) {
   for (const ElementType element : {ElementType::bf16, ElementType::f16})
