@@ -1,7 +1,8 @@
-// Products of a GPU's portable code, by what their PTX computes in an interpreter.
+// Products by what a GPU's code computes in an interpreter: portable code, and Hopper's own.
 
 #include <cmath>
 #include <cstring>
+#include <ostream>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -56,22 +57,29 @@ struct Matrix {
   std::vector<char> memory;
 };
 
-double roundedToTf32(double x) {
+/// To nearest; ties to even, as TMA does, or away from zero, as cvt.rna does.
+double roundedToTf32(double x, bool tiesToEven) {
   int exponent;
-  const double fraction = std::frexp(x, &exponent); // in [1/2, 1)
-  return std::ldexp(std::round(std::ldexp(fraction, 11)), exponent - 11);
+  const double fraction = std::ldexp(std::frexp(x, &exponent), 11); // in [2^10, 2^11)
+  return std::ldexp(tiesToEven ? std::nearbyint(fraction) : std::round(fraction), exponent - 11);
 }
 
 struct ProductCase {
   const char *name;
   ElementType element;
   bool tf32, leftIsMinor, rightIsMinor; ///< whether the contracted axis runs along rows of memory
+  Schedule::WarpRoles roles = Schedule::WarpRoles::automatic; ///< else of warps with roles, on Hopper
+  int clusterCtas = 1;
+
+  bool isHopper() const { return roles != Schedule::WarpRoles::automatic; }
 };
+
+void PrintTo(const ProductCase &c, std::ostream *out) { *out << c.name; }
 
 class PtxProduct : public ::testing::TestWithParam<ProductCase> {
 protected:
   StatusOr<Artifact> compileProduct() {
-    const auto [name, element, tf32, leftIsMinor, rightIsMinor] = GetParam();
+    const auto [name, element, tf32, leftIsMinor, rightIsMinor, roles, clusterCtas] = GetParam();
     const Kernel kernel =
         defineKernel("product", name, [=, e = element, l = leftIsMinor, r = rightIsMinor](KernelBuilder &k) {
           const View a = k.input("a", e, 2), b = k.input("b", e, 2);
@@ -83,13 +91,17 @@ protected:
         });
     CompileOptions options;
     options.tf32 = tf32;
-    return compile(kernel, *parseTarget("sm_80"), options);
+    if (!GetParam().isHopper()) return compile(kernel, *parseTarget("sm_80"), options);
+    options.alignedMatrices = true;
+    options.schedule.roles = roles;
+    options.schedule.clusterCtas = clusterCtas;
+    return compile(kernel, *parseTarget("sm_90a"), options);
   }
 
   /// `padding`, `gap`: numbers behind each row and ahead of the first.
   void expectRight(const Artifact &artifact, int64_t n, int64_t m, int64_t depth, int64_t padding,
                    int64_t gap) {
-    const auto [name, element, tf32, leftIsMinor, rightIsMinor] = GetParam();
+    const auto [name, element, tf32, leftIsMinor, rightIsMinor, roles, clusterCtas] = GetParam();
     const auto matrix = [&, e = element](bool isMinor, int64_t positions) {
       const int64_t rows = isMinor ? positions : depth, columns = isMinor ? depth : positions;
       return Matrix(e, rows, columns, columns + padding, gap);
@@ -99,7 +111,7 @@ protected:
     ASSERT_TRUE(status.ok()) << status.message();
     const auto operand = [&, t = tf32](Matrix &x, bool isMinor, int64_t position, int64_t k) {
       const double value = isMinor ? x.get(position, k) : x.get(k, position);
-      return t ? roundedToTf32(value) : value;
+      return t ? roundedToTf32(value, GetParam().isHopper()) : value;
     };
     double worst = 0;
     for (int64_t i = 0; i < n; ++i)
@@ -116,22 +128,34 @@ protected:
 TEST_P(PtxProduct, IsRightForAnyAlignmentAndSize) {
   const StatusOr<Artifact> artifact = compileProduct();
   ASSERT_TRUE(artifact.ok()) << artifact.status().message();
+  EXPECT_EQ(artifact->tensorMaps.empty(), !GetParam().isHopper());
   expectRight(*artifact, 64, 128, 64, 0, 0);  // whole tiles, aligned
   expectRight(*artifact, 72, 136, 40, 8, 16); // several CTAs, a ragged end
-  expectRight(*artifact, 33, 70, 23, 1, 1);   // no row is aligned
+  if (GetParam().isHopper())
+    expectRight(*artifact, 400, 520, 136, 0, 8); // more programs than CTAs, several rounds of a ring
+  else
+    expectRight(*artifact, 33, 70, 23, 1, 1); // no row is aligned
 }
+
+constexpr auto kInTurn = Schedule::WarpRoles::pingPong, kTogether = Schedule::WarpRoles::cooperative;
 
 INSTANTIATE_TEST_SUITE_P(
     All, PtxProduct,
-    ::testing::Values(ProductCase{"bf16", ElementType::bf16, false, true, true},
-                      ProductCase{"bf16_over_rows", ElementType::bf16, false, false, false},
-                      ProductCase{"f16", ElementType::f16, false, true, false},
-                      ProductCase{"f32", ElementType::f32, false, true, true},
-                      ProductCase{"f32_over_rows", ElementType::f32, false, false, false},
-                      ProductCase{"tf32", ElementType::f32, true, true, true},
-                      ProductCase{"tf32_left_over_rows", ElementType::f32, true, false, true},
-                      ProductCase{"tf32_right_over_rows", ElementType::f32, true, true, false},
-                      ProductCase{"tf32_over_rows", ElementType::f32, true, false, false}),
+    ::testing::Values(
+        ProductCase{"bf16", ElementType::bf16, false, true, true},
+        ProductCase{"bf16_over_rows", ElementType::bf16, false, false, false},
+        ProductCase{"f16", ElementType::f16, false, true, false},
+        ProductCase{"f32", ElementType::f32, false, true, true},
+        ProductCase{"f32_over_rows", ElementType::f32, false, false, false},
+        ProductCase{"tf32", ElementType::f32, true, true, true},
+        ProductCase{"tf32_left_over_rows", ElementType::f32, true, false, true},
+        ProductCase{"tf32_right_over_rows", ElementType::f32, true, true, false},
+        ProductCase{"tf32_over_rows", ElementType::f32, true, false, false},
+        ProductCase{"hopper_bf16", ElementType::bf16, false, true, true, kInTurn},
+        ProductCase{"hopper_bf16_over_rows", ElementType::bf16, false, false, false, kTogether, 2},
+        ProductCase{"hopper_bf16_left_over_rows", ElementType::bf16, false, false, true, kInTurn, 2},
+        ProductCase{"hopper_f16", ElementType::f16, false, true, false, kTogether},
+        ProductCase{"hopper_tf32", ElementType::f32, true, true, true, kTogether, 2}),
     [](const auto &info) { return info.param.name; });
 
 } // namespace
