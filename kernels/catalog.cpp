@@ -50,7 +50,6 @@ Kernel lceRescale(ElementType element) {
 }
 Kernel lceCompleteAgain(ElementType element) { return lce::completeAgain({element, element, kBlock}); }
 Kernel lceScaleRows(ElementType element) { return lce::scaleRows(element); }
-Kernel lceSliceLabels(ElementType) { return lce::sliceLabels(); }
 Kernel lceCopyRows(ElementType element) { return lce::copyRows(element, element); }
 Kernel lceLogits(ElementType element) { return lce::logits({element, element, kBlock}); }
 Kernel lceRankLabels(ElementType) { return lce::rankLabels(); }
@@ -114,8 +113,6 @@ const std::vector<CatalogEntry> &kernelCatalog() {
        lceRescale},
       {"lce_scale_rows", "linear cross entropy: rows of X in units of the largest gradient, for f16",
        lceScaleRows},
-      {"lce_slice_labels", "linear cross entropy: labels as a slice of the classes numbers them",
-       lceSliceLabels},
       {"lce_copy_rows", "linear cross entropy: rows that are not ignored, side by side", lceCopyRows},
       {"lce_logits", "the logits alone", lceLogits},
       {"lce_rank_labels", "linear cross entropy: sorts a chunk's rows by label", lceRankLabels,

@@ -64,6 +64,7 @@ Kernel completeAgain(const CompleteSpec &spec) {
     const auto rowInput = [&](const char *name) { return k.input(name, ElementType::f32, 1); };
     const View x = k.input("xc", spec.element, 2), w = k.input("w", spec.element, 2);
     const View label = k.input("label", ElementType::i32, 1);
+    const Index first = k.index("first");
     const View anchor = rowInput("anchor"), factor = rowInput("factor");
     const View moment = spec.terms.gradEntropy ? rowInput("moment") : View();
     const View uniform = spec.uniform ? rowInput("uniform") : View();
@@ -75,7 +76,8 @@ Kernel completeAgain(const CompleteSpec &spec) {
 
     const auto [rows, classes] = k.block(x.dim(0), w.dim(0), spec.block.rows, spec.block.columns);
     k.ifThen(k.toCondition(max(label[rows], Axis::rows) >= 0), [&, rows = rows, classes = classes] {
-      LogitPlace place{rows, classes, label[rows], {}};
+      const Tile target = label[rows] - k.toTile(first, ElementType::i32);
+      LogitPlace place{rows, classes, target, {}};
       if (spec.terms.margin) place.rowNorm = rowNorm[rows];
       const Tile z = terms.logit(dot(x.rows(rows), w.rows(classes).transpose()), place);
       Tile ofP = factor[rows];
@@ -85,7 +87,7 @@ Kernel completeAgain(const CompleteSpec &spec) {
       if (spec.uniform)
         gradient = gradient - (classWeight.valid() ? uniform[rows] * classWeight[classes] : uniform[rows]);
       gradient = times(gradient, terms.classRate(z, place));
-      k.store(e, rows, classes, select(classes.positions() != label[rows], gradient, 0));
+      k.store(e, rows, classes, select(classes.positions() != target, gradient, 0));
     });
   });
 }

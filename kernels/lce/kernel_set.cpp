@@ -136,7 +136,6 @@ private:
 
   void secondPass(KernelSet &kernels) {
     wantAgain(kernels.again, ProductKind::again);
-    want(kernels.sliceLabels, sliceLabels());
     want(kernels.copyRows, copyRows(p_.element, p_.element));
     if (p_.dWeight && p_.element != p_.exponentials())
       want(kernels.copyWidened, copyRows(p_.element, p_.exponentials()));

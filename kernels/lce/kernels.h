@@ -165,9 +165,11 @@ struct RescaleSpec {
 };
 Kernel rescale(const RescaleSpec &spec);
 
-/// The same from the logits: rate (E (factor + moment (z - a)) [- uniform u]).
+/// The same from the logits: rate (E (factor + moment (z - a)) [- uniform u]). Of all classes, or of V from
+/// `first` on.
 ///
-/// (xc C×H, w V×H, label C, anchor C, factor C, [moment C,] [uniform C, [class_weight V,]] [row_norm C,]
+/// (xc C×H, w V×H, label C, first, anchor C, factor C, [moment C,] [uniform C, [class_weight V,]] [row_norm
+/// C,]
 ///  logit terms, out e C×V)
 Kernel completeAgain(const CompleteSpec &spec);
 
@@ -175,11 +177,6 @@ Kernel completeAgain(const CompleteSpec &spec);
 ///
 /// (scale C, xc C×H, out xs C×H, out gain 1)
 Kernel scaleRows(ElementType element);
-
-/// Labels as a slice of the classes numbers them: beyond any class where a row's label lies elsewhere.
-///
-/// (label C, first, count, out slice_label C)
-Kernel sliceLabels();
 
 /// Sorts a chunk's rows by label: order[s] = row at sorted position s, run[s] = length of the run of equal
 /// labels that starts there (else 0), slot[label] = where its run starts (-1 beforehand).

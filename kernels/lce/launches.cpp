@@ -79,8 +79,7 @@ Status Launches::completeSlice(int64_t slice) {
   const int64_t count = std::min(config_.sliceClasses, p_.classes - first);
   selectClasses(first, count);
   c_.e = w_.sliceE.columns(0, count);
-  TW_RETURN_IF_ERROR(launch(kernels_.sliceLabels, {c_.compactLabel, first, count, c_.sliceLabel}));
-  return completeAgain(kernels_.again, c_.sliceLabel);
+  return completeAgain(kernels_.again, first);
 }
 
 Status Launches::classGradients(int64_t part) {
@@ -237,7 +236,7 @@ Status Launches::combine() {
 
 Status Launches::complete() {
   if (p_.completion() == Completion::none) return Status();
-  if (p_.completion() == Completion::again) return completeAgain(kernels_.complete, c_.compactLabel);
+  if (p_.completion() == Completion::again) return completeAgain(kernels_.complete, 0);
   if (p_.completion() == Completion::rescale)
     return launch(kernels_.complete, {c_.tops, c_.compactLabel, c_.anchor, c_.factor, c_.e});
   KernelArguments arguments = {c_.compactLabel, c_.anchor, c_.factor, c_.moment};
@@ -247,9 +246,9 @@ Status Launches::complete() {
   return launch(kernels_.complete, arguments);
 }
 
-Status Launches::completeAgain(const KernelHandle &kernel, const TensorRef &label) {
+Status Launches::completeAgain(const KernelHandle &kernel, int64_t first) {
   const TensorRef &factor = c_.factor.data ? c_.factor : c_.scale;
-  KernelArguments arguments = {c_.xc, s_.weight, label, c_.anchor, factor};
+  KernelArguments arguments = {c_.xc, s_.weight, c_.compactLabel, first, c_.anchor, factor};
   append(arguments, {c_.moment});
   if (!p_.isUniformRankOne() && p_.terms.labelSmoothing) append(arguments, {c_.uniform, s_.classWeight});
   append(arguments, {c_.rowNorm});

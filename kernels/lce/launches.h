@@ -37,7 +37,7 @@ private:
   Status forward(const KernelHandle &kernel, Anchors anchors);
   Status combine();
   Status complete();
-  Status completeAgain(const KernelHandle &kernel, const TensorRef &label);
+  Status completeAgain(const KernelHandle &kernel, int64_t first);
   Status hiddenGradient();
   Status hiddenTail(int64_t first, int64_t count);
   KernelArguments hiddenArguments(const TensorRef &product, int64_t first, int64_t count) const;

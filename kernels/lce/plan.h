@@ -267,9 +267,8 @@ struct Workspace {
   TensorRef labelSums, biasParts; ///< V, P×V or the classes of a slice
 
   // Of a second pass only.
-  TensorRef allX;       ///< N×H: xc of all rows
-  TensorRef sliceE;     ///< N × the classes of a slice
-  TensorRef sliceLabel; ///< N
+  TensorRef allX;   ///< N×H: xc of all rows
+  TensorRef sliceE; ///< N × the classes of a slice
 
   // Of some options only.
   TensorRef entropy, argmax, correct, top, norm;    ///< N, unless the caller's own are used

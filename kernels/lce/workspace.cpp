@@ -127,7 +127,6 @@ private:
     const ElementType type = p_.exponentials();
     w_.allX = carver.matrix(p_.element, kept_, p_.hidden, p_.hidden);
     w_.sliceE = carver.matrix(type, kept_, classes, paddedStride(classes, type));
-    w_.sliceLabel = carver.vector(i32, kept_);
     if (p_.dWeight) forOneHot(carver, classes);
   }
 
