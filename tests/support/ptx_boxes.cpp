@@ -1,5 +1,6 @@
 // Copies of boxes of a matrix, as TMA does them.
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/support/ptx_program.h"
@@ -44,9 +45,11 @@ void load(const Box &box, Cta &cta, uint64_t to) {
     bits = roundedToTf32(bits);
     std::memcpy(here, &bits, 4);
   });
+  std::fill_n(cta.unfenced.begin() + to, box.bytes(), 0);
 }
 
 void store(const Box &box, Cta &cta, uint64_t from, bool adds) {
+  requireFenced(cta, from, box.bytes());
   box.each(cta.shared, from, [&](const char *here, char *there) {
     if (!there) return;
     if (!adds) return void(std::memcpy(there, here, box.map->numberBytes));

@@ -43,6 +43,7 @@ void place(const Artifact &artifact, const std::array<uint32_t, 3> &grid,
            const std::array<uint32_t, 3> &number, Launch &launch) {
   Cta &cta = launch.ctas.emplace_back();
   cta.shared.assign(artifact.sharedBytes, '\xff');
+  if (!artifact.tensorMaps.empty()) cta.unfenced.resize(artifact.sharedBytes);
   cta.number = number;
   cta.grid = grid;
   cta.threads = artifact.threads;

@@ -91,6 +91,23 @@ char *at(const Thread &t, bool isShared, uint64_t address, std::size_t bytes) {
   return shared.data() + withinCta(address);
 }
 
+void noteWritten(Thread &t, uint64_t address, std::size_t bytes) {
+  if (address + bytes > t.cta->unfenced.size())
+    return; // nothing but threads reads it, or it is another CTA's
+  std::fill_n(t.cta->unfenced.begin() + address, bytes, 1);
+  t.written.emplace_back(address, bytes);
+}
+void fence(Thread &t) {
+  for (const auto &[address, bytes] : t.written)
+    std::fill_n(t.cta->unfenced.begin() + address, bytes, 0);
+  t.written.clear();
+}
+void requireFenced(const Cta &cta, uint64_t place, std::size_t bytes) {
+  const auto begin = cta.unfenced.begin() + place;
+  if (std::any_of(begin, begin + bytes, [](char is) { return is != 0; }))
+    fail("the copy engine or wgmma reads what a thread stored without a fence.proxy.async behind it");
+}
+
 Cta &ctaOf(const Thread &t, uint64_t address) {
   const uint64_t rank = address >> kRankShift;
   if (rank > t.cta->cluster.size()) fail("a CTA that is not of the cluster");

@@ -39,6 +39,9 @@ struct Launch;
 
 struct Cta {
   std::vector<char> shared;
+  /// Of each byte: whether the copy engine and wgmma may not see yet what it holds. Empty where there are
+  /// none.
+  std::vector<char> unfenced;
   std::array<uint32_t, 3> number{}, grid{};
   uint32_t threads = 0;
   Launch *launch = nullptr;
@@ -75,7 +78,8 @@ struct Thread {
   Cta *cta = nullptr;
   bool waits = false;  ///< its instruction is to be tried again, when others have done something
   bool yields = false; ///< lets others go on first
-  std::optional<uint64_t> awaited, awaitedOfCluster; ///< rounds of barriers
+  std::optional<uint64_t> awaited, awaitedOfCluster;     ///< rounds of barriers
+  std::vector<std::pair<uint64_t, std::size_t>> written; ///< of its CTA's shared memory since its last fence
   Groups stores;   ///< of boxes, which read shared memory as late as they may
   Groups products; ///< of its warp's wgmma: what looks whether their operands are still there
 };
@@ -96,6 +100,11 @@ inline uint64_t toBits(float value) {
 
 /// `bytes` of memory; fails where they are not aligned, or beyond the shared memory.
 char *at(const Thread &thread, bool isShared, uint64_t address, std::size_t bytes);
+
+/// Stores by threads are seen by the copy engine and wgmma behind a fence.proxy.async of theirs.
+void noteWritten(Thread &thread, uint64_t address, std::size_t bytes);
+void fence(Thread &thread);
+void requireFenced(const Cta &cta, uint64_t place, std::size_t bytes);
 
 /// Addresses in a cluster's shared memory have the CTA's place in it, from 1 on, above these bits; without,
 /// they are the thread's own CTA's.

@@ -80,6 +80,7 @@ ThreadInstruction access(Operands &operands, const Operation &op, const std::vec
   const std::size_t count = std::max(from.size(), to.size());
   return [=](Thread &t) {
     char *memory = at(t, isShared, where(t), bytes * count);
+    if (!loads && isShared) noteWritten(t, where(t), bytes * count);
     for (std::size_t i = 0; i < count; ++i) {
       uint64_t x = loads ? 0 : from[i](t);
       loads ? std::memcpy(&x, memory + i * bytes, bytes) : std::memcpy(memory + i * bytes, &x, bytes);
@@ -169,6 +170,7 @@ ThreadInstruction threadInstruction(Operands &operands, const Operation &op,
                                     const std::vector<std::string> &a) {
   const std::string &name = op.parts[0];
   if (name == "ret") return end;
+  if (name == "fence" && op.has("proxy")) return fence;
   if (isHint(op)) return [](Thread &) {};
   if (ThreadInstruction barrier = barrierInstruction(operands, op, a)) return barrier;
   if (ThreadInstruction box = boxInstruction(operands, op, a)) return box;

@@ -8,7 +8,7 @@ constexpr int64_t kLine = 128; ///< bytes, swizzled
 
 /// What a descriptor says of an operand in shared memory: its free axis, and the contracted one.
 struct SharedOperand {
-  const std::vector<char> &shared;
+  const Cta &cta;
   uint64_t descriptor;
   bool alongFree; ///< lines run along the free axis
   int numberBytes;
@@ -30,9 +30,10 @@ std::vector<float> numbersOf(const SharedOperand &operand, int64_t first, int64_
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t k = 0; k < depth; ++k) {
       const uint64_t place = swizzled(operand.placeOf(first + i, k));
-      if (place + operand.numberBytes > operand.shared.size()) fail("wgmma beyond the shared memory");
+      if (place + operand.numberBytes > operand.cta.shared.size()) fail("wgmma beyond the shared memory");
+      requireFenced(operand.cta, place, operand.numberBytes);
       uint32_t bits = 0;
-      std::memcpy(&bits, &operand.shared[place], operand.numberBytes);
+      std::memcpy(&bits, &operand.cta.shared[place], operand.numberBytes);
       const auto half = static_cast<uint16_t>(bits);
       numbers[i * depth + k] = operand.numberBytes == 4 ? toFloat(bits & ~0x1fffu) // 13 bits are dropped
                                : isBf16                 ? floatFromBf16(half)
@@ -60,12 +61,12 @@ WarpInstruction warpgroupProduct(Operands &operands, const Operation &op, const 
   const bool leftIsAlongRows = a.size() > 6 && a[6] == "1", rightIsAlongColumns = a.size() > 7 && a[7] == "1";
   return [=, left = operands.value(a[1]), right = operands.value(a[2]),
           adds = operands.value(a[3])](const Warp &warp) {
-    const std::vector<char> &shared = warp[0]->cta->shared;
+    const Cta &cta = *warp[0]->cta;
     const int64_t firstRow = warp[0]->number / kWarp % 4 * 16;
     const int bytes = isTf32 ? 4 : 2;
-    const auto read = [=, &shared, from = left(*warp[0]), with = right(*warp[0])] {
-      return std::pair(numbersOf({shared, from, leftIsAlongRows, bytes}, firstRow, 16, depth, isBf16),
-                       numbersOf({shared, with, rightIsAlongColumns, bytes}, 0, columns, depth, isBf16));
+    const auto read = [=, &cta, from = left(*warp[0]), with = right(*warp[0])] {
+      return std::pair(numbersOf({cta, from, leftIsAlongRows, bytes}, firstRow, 16, depth, isBf16),
+                       numbersOf({cta, with, rightIsAlongColumns, bytes}, 0, columns, depth, isBf16));
     };
     const auto operandsRead = read();
     const auto &[x, y] = operandsRead;
