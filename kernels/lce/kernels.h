@@ -168,9 +168,8 @@ Kernel rescale(const RescaleSpec &spec);
 /// The same from the logits: rate (E (factor + moment (z - a)) [- uniform u]). Of all classes, or of V from
 /// `first` on.
 ///
-/// (xc C×H, w V×H, label C, first, anchor C, factor C, [moment C,] [uniform C, [class_weight V,]] [row_norm
-/// C,]
-///  logit terms, out e C×V)
+/// (xc C×H, w V×H, label C, first, anchor C, factor C, [moment C,] [uniform C, [class_weight V,]]
+///  [row_norm C,] logit terms, out e C×V)
 Kernel completeAgain(const CompleteSpec &spec);
 
 /// Rows of X, each times its scale, so that the largest of the scales is 1: xs_i = xc_i scale_i / gain.

@@ -241,7 +241,7 @@ TEST_P(OnDevice, TrainedHead) {
   }
 }
 
-// A whole batch of it, by the bounds of its own: half of what bf16 may be off elsewhere.
+// A whole batch of it, by bounds of its own: little more than half of what bf16 may be off elsewhere.
 TEST_P(OnDevice, TrainedHeadInBf16) {
   const std::optional<LossCase> data = trainedHead(2048, 32768);
   if (!data) GTEST_SKIP() << "TILEWRIGHT_TEST_DATA names no folder with trained_head";

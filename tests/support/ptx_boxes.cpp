@@ -8,8 +8,6 @@
 namespace tilewright::test::ptx {
 namespace {
 
-constexpr int64_t kLine = 128; ///< bytes
-
 /// To nearest, ties to even.
 uint32_t roundedToTf32(uint32_t bits) {
   constexpr uint32_t kDropped = 0x1fff;

@@ -6,7 +6,6 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -169,7 +168,8 @@ struct BoxMap {
   bool roundsToTf32;
 };
 
-/// Where a line of 128 bytes, swizzled, keeps what would be at `address`.
+constexpr int64_t kLine = 128; ///< bytes of shared memory whose chunks are permuted
+/// Where a line, swizzled, keeps what would be at `address`.
 inline uint64_t swizzled(uint64_t address) { return address ^ (address >> 7 & 7) << 4; }
 
 using ThreadInstruction = std::function<void(Thread &)>;

@@ -35,11 +35,13 @@ Operand compute(const Operation &op, const std::vector<Operand> &x) {
   if (name == "setp") return compare(op, x);
   if (name == "cvt") return convert(op, x);
   if (op.kind == 'f') return computeFloat(op, x);
-  if (name == "mul" && op.has("hi") && op.kind == 'u')
+  if (name == "mul" && op.has("hi")) {
+    if (op.kind != 'u') fail("mul.hi of signed numbers");
     return [=](const Thread &t) {
       return static_cast<uint64_t>(static_cast<unsigned __int128>(op.cut(x[0](t))) * op.cut(x[1](t)) >>
                                    op.bits);
     };
+  }
   if (name == "mul" && op.has("wide"))
     return [=](const Thread &t) { return static_cast<uint64_t>(op.number(x[0](t)) * op.number(x[1](t))); };
   const auto binary = [&](auto f) -> Operand {
@@ -160,7 +162,8 @@ ThreadInstruction waitForProducts(Operands &operands, const Operation &op,
 }
 
 void end(Thread &t) {
-  if (!t.stores.committed.empty()) fail("a thread ends while its stores of boxes read shared memory");
+  if (!t.stores.committed.empty() || !t.stores.open.empty())
+    fail("a thread ends while its stores of boxes read shared memory");
   t.done = true;
 }
 

@@ -4,8 +4,6 @@
 namespace tilewright::test::ptx {
 namespace {
 
-constexpr int64_t kLine = 128; ///< bytes, swizzled
-
 /// What a descriptor says of an operand in shared memory: its free axis, and the contracted one.
 struct SharedOperand {
   const Cta &cta;
