@@ -223,7 +223,10 @@ int chooseRaster(const Product &product, const ProductShape &shape, int64_t numb
   constexpr double kReadAgain = 1.0 / 8; // of a strip that stays in the cache, an eighth and more on an H200
   const auto [rows, columns, depth] = shape;
   const Block &block = product.block;
-  const int64_t cached = device.cacheBytes / (stored ? 3 : 2); // both halves of Hopper's cache keep copies
+  // Both halves of Hopper's cache keep copies, which leaves strips about half of it; stores take their share.
+  constexpr double kShareBesideStores = 1.0 / 3, kShare = 0.54;
+  const auto cached =
+      static_cast<int64_t>((stored ? kShareBesideStores : kShare) * static_cast<double>(device.cacheBytes));
   const int64_t strips = ceilDiv(rows, block.rows), across = ceilDiv(columns, block.columns);
   const int64_t rowStrip = numberBytes * block.rows * depth,
                 columnStrips = numberBytes * block.columns * depth * across;

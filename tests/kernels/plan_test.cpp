@@ -153,6 +153,7 @@ TEST(PlanForHopper, RastersReadTheFewestBytes) {
   // 16 columns, of which a wave has four.
   EXPECT_EQ(raster({256, 192}, {16384, 4096, 128256}, 2), 12);
   EXPECT_EQ(raster({256, 192}, {16384, 128256, 4096}, 2, false), 11);
+  EXPECT_EQ(raster({256, 192}, {4096, 128256, 4096}, 2, false), 16) << "all rows: W is read once";
   EXPECT_EQ(raster({192, 256}, {128256, 4096, 16384}, 2), 2);
   // Portable code: 264 programs at once.
   EXPECT_EQ(raster({128, 128}, {8192, 4096, 128256}, 0), 22);
