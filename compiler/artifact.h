@@ -49,13 +49,16 @@ struct Artifact {
   int threads = 0;                   ///< nvptx: of one program, a multiple of 32
   int64_t sharedBytes = 0;           ///< nvptx: dynamic shared memory of one program
   std::vector<TensorMap> tensorMaps; ///< nvptx: further parameters of 128 bytes each, behind the others
-  int clusterCtas = 1;      ///< nvptx: CTAs of a cluster: of a persistent kernel neighbours along x, of
-                            ///< others those along y that run one program together
-  bool persistent = false;  ///< nvptx: one CTA a multiprocessor, which takes programs in turn
-  bool startsEarly = false; ///< nvptx: waits itself for the launch before it in its stream, and so may be
-                            ///< launched before that one is done
-  std::string assembly;     ///< PTX for nvptx; empty for the CPU
-  std::string binary;       ///< relocatable object for the CPU, cubin for nvptx (may be empty)
+  int clusterCtas = 1;        ///< nvptx: CTAs of a cluster: of a persistent kernel neighbours along x, of
+                              ///< others those along y that run one program together
+  bool persistent = false;    ///< nvptx: one CTA a multiprocessor, which takes programs in turn
+  bool startsEarly = false;   ///< nvptx: waits itself for the launch before it in its stream, and so may be
+                              ///< launched before that one is done
+  bool ranksClusters = false; ///< nvptx: a further parameter ahead of those of the tensor maps, the address
+                              ///< of an i32 for each cluster of the launch: the first program that it takes.
+                              ///< Null: its own number
+  std::string assembly;       ///< PTX for nvptx; empty for the CPU
+  std::string binary;         ///< relocatable object for the CPU, cubin for nvptx (may be empty)
   double compileMilliseconds = 0;
 };
 

@@ -95,6 +95,7 @@ void describeLaunch(Artifact &artifact, ModuleOp lowered) {
   artifact.sharedBytes = noted("shared_bytes");
   artifact.persistent = function->hasAttr("persistent");
   artifact.startsEarly = function->hasAttr("starts_early");
+  artifact.ranksClusters = function->hasAttr("ranks_clusters");
   if (auto ctas = function->getAttrOfType<IntegerAttr>("cluster_ctas"))
     artifact.clusterCtas = static_cast<int>(ctas.getInt());
   if (auto maps = function->getAttrOfType<ArrayAttr>("tensor_maps"))

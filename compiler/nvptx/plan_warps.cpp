@@ -162,6 +162,8 @@ std::optional<WarpPlan> planWarps(func::FuncOp kernel, const LoweringOptions &op
     --plan.stages;
   if (plan.stages < 2 || !isProducible(kernel, product)) return std::nullopt;
   if (options.clusterCtas == 2) shareOperand(kernel, product, plan);
+  // Products whose left operand does not lie along the contracted axis gain nothing.
+  plan.isRanked = plan.clusterCtas > 1 && plan.keepsPace() && product.getAAxis() == 1;
   return plan;
 }
 

@@ -16,10 +16,11 @@ constexpr int64_t kGroupThreads = 128, kConsumerThreads = 256, kThreads = 384;
 constexpr int64_t kConsumerRegisters = 232, kProducerRegisters = 40;
 constexpr int64_t kDefaultRasterRows = 8;
 
-/// Parameters of 128 bytes, which stay where the launch puts them.
-func::FuncOp declareWithMaps(func::FuncOp kernel, OpBuilder &b, int64_t maps) {
-  SmallVector<Type> pointers(maps, LLVM::LLVMPointerType::get(b.getContext()));
-  func::FuncOp lowered = declareLowered(kernel, b, pointers);
+/// Parameters of 128 bytes, which stay where the launch puts them; the address of the ranks ahead of them.
+func::FuncOp declareWithMaps(func::FuncOp kernel, OpBuilder &b, int64_t maps, bool isRanked) {
+  SmallVector<Type> further(isRanked, b.getI64Type());
+  further.append(maps, LLVM::LLVMPointerType::get(b.getContext()));
+  func::FuncOp lowered = declareLowered(kernel, b, further);
   const unsigned count = lowered.getNumArguments();
   auto bytes = LLVM::LLVMArrayType::get(b.getI8Type(), 128);
   for (unsigned i = count - maps; i < count; ++i) {
@@ -50,6 +51,7 @@ void describe(func::FuncOp lowered, tile::ContractOp product, const WarpPlan &pl
   }
   lowered->setAttr("tensor_maps", b.getArrayAttr(maps));
   lowered->setAttr("persistent", b.getUnitAttr());
+  if (plan.isRanked) lowered->setAttr("ranks_clusters", b.getUnitAttr());
   lowered->setAttr("product", b.getUnitAttr());
   lowered->setAttr("cluster_ctas", b.getI64IntegerAttr(plan.clusterCtas));
   lowered->setAttr("threads", b.getI64IntegerAttr(kThreads));
@@ -66,15 +68,13 @@ class WarpSpecialization {
 public:
   WarpSpecialization(func::FuncOp kernel, const LoweringOptions &options, const WarpPlan &plan)
       : kernel(kernel), options(options), plan(plan), builder(kernel), e(kernel.getLoc(), builder),
-        lowered(declareWithMaps(kernel, builder, maps())) {
+        lowered(declareWithMaps(kernel, builder, maps(), plan.isRanked)) {
     e.b.setInsertionPointToStart(&lowered.getBody().front());
   }
 
   LogicalResult run() {
     Num thread = e.num(e.b.create<NVVM::ThreadIdXOp>(e.b.getI32Type()));
-    // The same in all threads of a warp, as ptxas can see from where it comes.
-    Num warp = e.num(e.intrinsic(e.b.getI32Type(), "llvm.nvvm.shfl.sync.idx.i32",
-                                 {e.i32(-1).value, (thread / 32).value, e.i32(0).value, e.i32(31).value}));
+    Num warp = sameInWarp(thread / 32);
     const SharedMemory memory(plan);
     Num base = addressOfSharedMemory(e), group = warp / 4;
     ValueRange mapPointers = ValueRange(lowered.getArguments()).take_back(maps());
@@ -105,6 +105,27 @@ public:
 
 private:
   int64_t maps() const { return plan.boxedStore ? 3 : 2; }
+
+  /// An i32 that is the same in all threads of a warp, as ptxas can see from where it comes.
+  Num sameInWarp(Num x) {
+    return e.num(e.intrinsic(e.b.getI32Type(), "llvm.nvvm.shfl.sync.idx.i32",
+                             {e.i32(-1).value, x.value, e.i32(0).value, e.i32(31).value}));
+  }
+
+  /// Of this cluster, where the launch knows it; else its number.
+  Num clusterRank() {
+    Num number = e.num(e.b.create<NVVM::BlockIdXOp>(e.b.getI32Type())) / plan.clusterCtas;
+    if (!plan.isRanked) return number;
+    Value ranks = lowered.getArguments().drop_back(maps()).back();
+    auto rank = e.ptx(e.b.getI32Type(),
+                      "{ .reg .pred known; .reg .b64 at;\n\t"
+                      "mov.u32 $0, $1;\n\t"
+                      "setp.ne.u64 known, $2, 0;\n\t"
+                      "mad.wide.u32 at, $1, 4, $2;\n\t"
+                      "@known ld.global.u32 $0, [at]; }",
+                      "=&r,r,l", {number.value, ranks}, true);
+    return sameInWarp(e.num(rank[0]));
+  }
 
   Num ctaNumber() {
     if (plan.clusterCtas == 1) return e.i32(0);
@@ -162,7 +183,7 @@ private:
     return result;
   }
 
-  /// for number = this cluster's; number < count; number += clusters
+  /// for number = this cluster's rank; number < count; number += clusters
   LogicalResult forEachProgram(FunctionLowering &lowering, WarpRole &role, Num cta) {
     if (failed(lowering.lowerInvariant())) return failure();
     ProgramOrder order(lowering, options.rasterRows ? options.rasterRows : kDefaultRasterRows,
@@ -170,9 +191,8 @@ private:
     Num count = order.count();
     if (Value condition = lowering.invariantCondition()) count = e.choose(condition, count, e.i32(0));
     Type i32 = e.b.getI32Type();
-    Num first = e.num(e.b.create<NVVM::BlockIdXOp>(i32)) / plan.clusterCtas;
     Num step = e.num(e.b.create<NVVM::GridDimXOp>(i32)) / plan.clusterCtas;
-    auto loop = e.b.create<scf::ForOp>(first.value, count.value, step.value);
+    auto loop = e.b.create<scf::ForOp>(clusterRank().value, count.value, step.value);
     return lowering.within(loop.getBody(), [&] {
       return lowering.lowerProgram(order.programAt(e.num(loop.getInductionVar()), cta), role);
     });

@@ -27,6 +27,9 @@ struct WarpPlan {
   /// The first step's products replace the sums, of which each program would otherwise clear 192 a thread.
   /// Where there is more to do than to reduce them once, ptxas spills for it.
   bool replacesSums = false;
+  /// Clusters take programs by their ranks among all, which the launch passes, and not by their numbers:
+  /// neighbours of a GPC then ask the second-level cache for the same lines.
+  bool isRanked = false;
   /// See Pace. Warpgroups that take turns lose by it where they store tiles, and gain where they store none.
   bool keepsPace() const { return roles == WarpRoles::cooperative || !boxedStore; }
   int64_t sharesOf(int64_t operand) const { return operand == 1 - clusterAxis ? clusterCtas : 1; }

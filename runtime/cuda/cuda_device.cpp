@@ -6,12 +6,15 @@
 
 #include "runtime/cuda/assembler.h"
 #include "runtime/cuda/cuda_kernel.h"
+#include "runtime/cuda/placement.h"
 #include "runtime/cuda/power_limit.h"
 
 namespace tilewright {
 namespace {
 
 using namespace cuda;
+
+constexpr int kRankedCtas = 2; ///< of a cluster, in every kernel that asks for ranks
 
 CUdeviceptr addressOf(const void *memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 CUstream queueOf(Stream stream) { return static_cast<CUstream>(stream); }
@@ -162,8 +165,37 @@ Status CudaDevice::assemble(Artifact &artifact) {
   return {};
 }
 
+Buffer CudaDevice::clusterRanks() {
+  const std::lock_guard lock(ranksMutex_);
+  if (ranksSought_ || isCapturing(nullptr)) return ranks_;
+  ranksSought_ = true;
+  StatusOr<Buffer> found = findClusterRanks();
+  if (found.ok())
+    ranks_ = *std::move(found);
+  else
+    logDebug("clusters keep the order of their numbers: " + found.status().message());
+  return ranks_;
+}
+
+StatusOr<Buffer> CudaDevice::findClusterRanks() {
+  CurrentContext current(*context_);
+  TW_RETURN_IF_ERROR(current.status());
+  OutsideCapture outside(context_->driver());
+  TW_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks,
+                      rankClusters(context_, description_.info, kRankedCtas));
+  const std::size_t bytes = ranks.size() * sizeof ranks[0];
+  TW_ASSIGN_OR_RETURN(Buffer buffer, allocate(bytes, nullptr));
+  // Not by `copyToDevice`, which would return errors of labels that somebody else's call is to report.
+  TW_RETURN_IF_ERROR(
+      TW_CUDA(context_->driver(), cuMemcpyHtoDAsync, addressOf(buffer.data()), ranks.data(), bytes, nullptr));
+  TW_RETURN_IF_ERROR(TW_CUDA(context_->driver(), cuStreamSynchronize, nullptr));
+  return buffer;
+}
+
 StatusOr<std::unique_ptr<LoadedKernel>> CudaDevice::load(const Artifact &artifact) {
-  return CudaKernel::load(context_, artifact, description_);
+  return CudaKernel::load(context_, artifact, description_,
+                          artifact.ranksClusters && artifact.clusterCtas == kRankedCtas ? clusterRanks()
+                                                                                        : Buffer());
 }
 
 Status CudaDevice::launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,

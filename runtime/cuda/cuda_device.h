@@ -59,6 +59,10 @@ private:
   Status wait(cuda::CUstream stream);
   /// Of the pool that `allocate` takes from.
   StatusOr<uint64_t> poolStatistic(cuda::CUmemPool_attribute attribute) const;
+  /// Ranks of clusters, looked for when a kernel first asks. They are for speed alone: empty where they were
+  /// not to be found, and while a stream is captured.
+  Buffer clusterRanks();
+  StatusOr<Buffer> findClusterRanks();
   Status notEnough(std::size_t bytes, const Status &cause) const;
 
   const std::shared_ptr<const cuda::Context> context_;
@@ -68,6 +72,9 @@ private:
   const std::vector<std::string> toolFolders_;
   std::once_flag ptxasSought_;
   std::optional<cuda::Ptxas> ptxas_;
+  std::mutex ranksMutex_;
+  bool ranksSought_ = false;
+  Buffer ranks_;
 };
 
 /// Device `index` of this machine's driver, for code of the named target (empty: all that it has). A user

@@ -26,7 +26,7 @@ int slotsOf(const Parameter &parameter) {
 }
 
 Status checkArtifact(const Artifact &artifact) {
-  int slots = 0;
+  int slots = artifact.ranksClusters;
   for (const Parameter &parameter : artifact.parameters)
     slots += slotsOf(parameter);
   for (const TensorMap &map : artifact.tensorMaps)
@@ -100,7 +100,7 @@ StatusOr<std::string> binaryOf(const std::shared_ptr<const Context> &context, co
 
 StatusOr<std::unique_ptr<LoadedKernel>> loadBinary(const std::shared_ptr<const Context> &context,
                                                    const Artifact &artifact, const std::string &binary,
-                                                   const DeviceDescription &device) {
+                                                   const DeviceDescription &device, Buffer ranks) {
   const Driver &driver = context->driver();
   CUmodule loaded = nullptr;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuModuleLoadData, &loaded, binary.data()));
@@ -109,7 +109,7 @@ StatusOr<std::unique_ptr<LoadedKernel>> loadBinary(const std::shared_ptr<const C
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuModuleGetFunction, &function, module.get(), artifact.kernel.c_str()));
   TW_RETURN_IF_ERROR(prepare(driver, function, artifact, device.info.sharedBytes));
   return std::unique_ptr<LoadedKernel>(
-      std::make_unique<CudaKernel>(artifact, context, std::move(module), function, device));
+      std::make_unique<CudaKernel>(artifact, context, std::move(module), function, device, std::move(ranks)));
 }
 
 /// A launch's parameters as the driver wants them: the address of each. Left uninitialised but for what is
@@ -211,7 +211,7 @@ std::array<unsigned, 3> ctasFor(const Artifact &artifact, const std::vector<int6
 
 StatusOr<std::unique_ptr<LoadedKernel>> CudaKernel::load(const std::shared_ptr<const Context> &context,
                                                          const Artifact &artifact,
-                                                         const DeviceDescription &device) {
+                                                         const DeviceDescription &device, Buffer ranks) {
   TW_RETURN_IF_ERROR(checkArtifact(artifact));
   if (!artifact.tensorMaps.empty() && !context->driver().cuTensorMapEncodeTiled)
     return kernelError(artifact, userError("expected a driver that knows TMA, found an older one; install "
@@ -220,18 +220,24 @@ StatusOr<std::unique_ptr<LoadedKernel>> CudaKernel::load(const std::shared_ptr<c
   CurrentContext current(*context);
   TW_RETURN_IF_ERROR(current.status());
   OutsideCapture outside(context->driver());
-  StatusOr<std::unique_ptr<LoadedKernel>> kernel = loadBinary(context, artifact, binary, device);
+  StatusOr<std::unique_ptr<LoadedKernel>> kernel =
+      loadBinary(context, artifact, binary, device, std::move(ranks));
   if (!kernel.ok()) return kernelError(artifact, kernel.status());
   return kernel;
 }
 
 CudaKernel::CudaKernel(Artifact artifact, std::shared_ptr<const Context> context, Module module,
-                       CUfunction function, const DeviceDescription &device)
+                       CUfunction function, const DeviceDescription &device, Buffer ranks)
     : LoadedKernel(std::move(artifact)), context_(std::move(context)), module_(std::move(module)),
       function_(function), multiprocessors_(device.info.units),
-      startsEarly_(this->artifact().startsEarly && device.driverVersion >= kFirstToCaptureEarlyStarts) {
+      startsEarly_(this->artifact().startsEarly && device.driverVersion >= kFirstToCaptureEarlyStarts),
+      ranks_(std::move(ranks)) {
   for (const TensorMap &map : this->artifact().tensorMaps)
     tensorMaps_.push_back(std::make_unique<TensorMapCache>(this->artifact(), map));
+}
+
+const void *CudaKernel::ranksOf(unsigned clusters) const {
+  return ranks_.bytes() == clusters * sizeof(int32_t) ? ranks_.data() : nullptr;
 }
 
 Status CudaKernel::launch(const std::vector<KernelArgument> &arguments, CUstream stream) const {
@@ -242,6 +248,8 @@ Status CudaKernel::launch(const std::vector<KernelArgument> &arguments, CUstream
   Slots slots;
   for (const KernelArgument &argument : arguments)
     slots.append(argument);
+  if (artifact().ranksClusters)
+    slots.append(reinterpret_cast<intptr_t>(ranksOf(ctas[0] / artifact().clusterCtas)));
 
   CurrentContext current(*context_);
   TW_RETURN_IF_ERROR(current.status());

@@ -19,24 +19,29 @@ std::array<unsigned, 3> ctasFor(const Artifact &artifact, const std::vector<int6
 /// A kernel's code on a device, with all that its launches have in common.
 class CudaKernel final : public LoadedKernel {
 public:
-  /// Takes the artifact's binary, or else assembles its PTX. `device`: what the context's one is.
+  /// Takes the artifact's binary, or else assembles its PTX. `device`: what the context's one is. `ranks`:
+  /// i32 of as many clusters as fill it, see `rankClusters`; empty where they are not known.
   static StatusOr<std::unique_ptr<LoadedKernel>> load(const std::shared_ptr<const Context> &context,
                                                       const Artifact &artifact,
-                                                      const DeviceDescription &device);
+                                                      const DeviceDescription &device, Buffer ranks);
 
   Status launch(const std::vector<KernelArgument> &arguments, CUstream stream) const;
 
   bool isOf(const Context &context) const { return context_.get() == &context; }
 
   CudaKernel(Artifact artifact, std::shared_ptr<const Context> context, Module module, CUfunction function,
-             const DeviceDescription &device);
+             const DeviceDescription &device, Buffer ranks);
 
 private:
+  /// Address of the ranks, or null where the launch has another number of clusters.
+  const void *ranksOf(unsigned clusters) const;
+
   const std::shared_ptr<const Context> context_;
   const Module module_;
   const CUfunction function_;
   const int multiprocessors_;
   const bool startsEarly_;
+  const Buffer ranks_;
   std::vector<std::unique_ptr<TensorMapCache>> tensorMaps_; ///< in the artifact's order
 };
 

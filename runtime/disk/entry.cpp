@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 
 /// Raised when an entry's files mean something else than before.
-constexpr int kFormat = 3;
+constexpr int kFormat = 4;
 
 constexpr Parameter::Kind kParameterKinds[] = {Parameter::Kind::view, Parameter::Kind::index,
                                                Parameter::Kind::float32};
@@ -86,6 +86,7 @@ json encodeArtifact(const Artifact &artifact) {
           {"persistent", artifact.persistent},
           {"clusterCtas", artifact.clusterCtas},
           {"startsEarly", artifact.startsEarly},
+          {"ranksClusters", artifact.ranksClusters},
           {"compileMilliseconds", artifact.compileMilliseconds}};
 }
 
@@ -106,6 +107,7 @@ Artifact decodeArtifact(const json &value) {
   artifact.persistent = value.at("persistent");
   artifact.clusterCtas = value.at("clusterCtas");
   artifact.startsEarly = value.at("startsEarly");
+  artifact.ranksClusters = value.at("ranksClusters");
   artifact.compileMilliseconds = value.at("compileMilliseconds");
   return artifact;
 }

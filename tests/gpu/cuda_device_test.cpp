@@ -145,6 +145,24 @@ TEST_F(CudaDeviceTest, BoxesComeByTmaIntoAPersistentKernel) {
   }
 }
 
+TEST_F(CudaDeviceTest, ClustersHaveARankEach) {
+  if (device().target().arch != "sm_90a") GTEST_SKIP() << "needs sm_90a, found " << device().target().arch;
+  const int clusters = device().info().units / 2;
+  auto kernel = load(test::noteRanksArtifact());
+  for (int launch = 0; launch < 3; ++launch) {
+    Buffer seen = upload(std::vector<int>(clusters, 0));
+    expectOk(device().launch(
+        *kernel, {TensorRef::vector(seen.data(), ElementType::i32, clusters), int64_t(clusters) * 10},
+        nullptr));
+    const std::vector<int> places = download<int>(seen);
+    EXPECT_THAT(places, Each(::testing::Gt(0)));
+    std::printf("multiprocessors by rank:");
+    for (const int place : places)
+      std::printf(" %d", place - 1);
+    std::printf("\n");
+  }
+}
+
 TEST_F(CudaDeviceTest, TheDriverTakesTheMapOfAnEmptyTensor) {
   if (device().target().arch != "sm_90a") GTEST_SKIP() << "needs sm_90a, found " << device().target().arch;
   Artifact artifact = test::copyBoxesArtifact();

@@ -163,6 +163,39 @@ wait:
   return artifact;
 }
 
+Artifact noteRanksArtifact() {
+  Artifact artifact =
+      kernel("note_ranks", {view("seen", 1, ElementType::i32, true), index("programs")}, {{1, 0, 1}}, 384, R"(
+  .reg .pred %other, %more; .reg .b32 %t, %rank, %s; .reg .b64 %a, %ranks, %begin, %now;
+  mov.u64 %begin, %globaltimer;
+  mov.u32 %t, %tid.x;  mov.u32 %s, %cluster_ctarank;  or.b32 %t, %t, %s;
+  setp.ne.u32 %other, %t, 0;
+  @%other bra stay;
+  mov.u32 %t, %clusterid.x;  mov.u32 %rank, %t;
+  ld.param.u64 %ranks, [p3];
+  setp.ne.u64 %more, %ranks, 0;
+  mad.wide.u32 %ranks, %t, 4, %ranks;
+  @%more ld.global.u32 %rank, [%ranks];
+  ld.param.u64 %a, [p0];  mad.wide.u32 %a, %rank, 4, %a;
+  mov.u32 %s, %smid;  add.u32 %s, %s, 1;
+  red.global.add.u32 [%a], %s;
+stay:
+  mov.u64 %now, %globaltimer;  sub.u64 %now, %now, %begin;
+  setp.lt.u64 %more, %now, 50000;
+  @%more bra stay;
+  ret;)");
+  artifact.target = "nvptx sm_90a";
+  const std::string portable = ".version 7.0\n.target sm_80";
+  artifact.assembly.replace(0, portable.size(), ".version 7.8\n.target sm_90");
+  const std::string last = ".param .u64 p2";
+  artifact.assembly.insert(artifact.assembly.find(last) + last.size(), ", .param .u64 p3");
+  artifact.sharedBytes = 200 << 10; // no multiprocessor takes two
+  artifact.persistent = true;
+  artifact.clusterCtas = 2;
+  artifact.ranksClusters = true;
+  return artifact;
+}
+
 Artifact nopArtifact() {
   return kernel("nop",
                 {view("a", 2), view("b", 2), view("c", 2), view("d", 2), view("e", 1), view("f", 1),

@@ -19,9 +19,11 @@ using testing::IsEmpty;
 
 std::optional<int> noPowerLimit(const std::string &) { return std::nullopt; }
 
-class Capture : public testing::Test {
+/// By whether the default stream waits for the captured one.
+class Capture : public testing::TestWithParam<bool> {
 protected:
   Capture() {
+    fake.capturedBlocks = GetParam();
     Environment environment;
     environment.cacheDir = folder.path();
     environment.autotune = AutotuneMode::write; // tuning waits, so it must not begin
@@ -35,13 +37,13 @@ protected:
     fake.captured = static_cast<cuda::CUstream>(stream);
     const Status cold = loss.run(*runtime, stream);
     EXPECT_TRUE(cold.ok()) << cold.message();
-    const std::size_t launches = fake.launches().size();
+    const std::size_t launches = launchesOn(stream);
     EXPECT_GT(launches, 0u);
 
     fake.forgetCalls();
     const Status warm = loss.run(*runtime, stream);
     EXPECT_TRUE(warm.ok()) << warm.message();
-    EXPECT_EQ(fake.launches().size(), 2 * launches);
+    EXPECT_EQ(launchesOn(stream), 2 * launches);
     fake.captured.reset();
     EXPECT_THAT(fake.mistakes, IsEmpty());
 
@@ -52,19 +54,29 @@ protected:
       EXPECT_EQ(known.count(call), 1u) << call;
   }
 
+  std::size_t launchesOn(Stream stream) const {
+    std::size_t count = 0;
+    for (const FakeLaunch &launch : fake.launches())
+      count += launch.config.hStream == stream;
+    return count;
+  }
+
   FakeDriver fake;
   TemporaryFolder folder;
   std::unique_ptr<Runtime> runtime;
 };
 
-TEST_F(Capture, LinearCrossEntropyInSeveralChunks) {
+TEST_P(Capture, LinearCrossEntropyInSeveralChunks) {
   const LossCase data = makeCase(DataKind::random, 500, 48, 700, ElementType::bf16);
   checkCapture(LinearOnStream(device(), data, 900 << 10));
 }
 
-TEST_F(Capture, CrossEntropyOverLogits) {
+TEST_P(Capture, CrossEntropyOverLogits) {
   checkCapture(LogitsOnStream(device(), makeCase(DataKind::random, 30, 700, 700, ElementType::bf16)));
 }
+
+INSTANTIATE_TEST_SUITE_P(Streams, Capture, testing::Bool(),
+                         [](const auto &info) { return info.param ? "Blocking" : "NonBlocking"; });
 
 } // namespace
 } // namespace tilewright::test

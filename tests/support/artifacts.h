@@ -24,6 +24,7 @@ inline Artifact sampleArtifact(const std::string &kernel = "scale") {
   artifact.persistent = true;
   artifact.clusterCtas = 2;
   artifact.startsEarly = true;
+  artifact.ranksClusters = true;
   artifact.binary = std::string("code \0\1\2\3 of ", 13) + kernel;
   artifact.assembly = "ret";
   artifact.compileMilliseconds = 12.34;
@@ -64,8 +65,8 @@ inline bool sameCode(const Artifact &a, const Artifact &b) {
          sameParameters() && a.grid.size() == b.grid.size() && sameGrid() &&
          a.scratchBytes == b.scratchBytes && a.threads == b.threads && a.sharedBytes == b.sharedBytes &&
          a.tensorMaps.size() == b.tensorMaps.size() && sameTensorMaps() && a.persistent == b.persistent &&
-         a.clusterCtas == b.clusterCtas && a.startsEarly == b.startsEarly && a.binary == b.binary &&
-         a.assembly == b.assembly;
+         a.clusterCtas == b.clusterCtas && a.startsEarly == b.startsEarly &&
+         a.ranksClusters == b.ranksClusters && a.binary == b.binary && a.assembly == b.assembly;
 }
 
 } // namespace tilewright::test

@@ -50,6 +50,16 @@ template <typename T> T fresh(std::set<void *> &alive) {
 struct FakeFunctions {
   FakeDriver &fake;
 
+  /// Of what takes its turn in a stream. As the driver of an H200 answers while another stream is captured.
+  CUresult takeTurn(const char *name, CUstream stream) {
+    if (!fake.captured || stream == *fake.captured) return CUDA_SUCCESS;
+    const bool waits = !stream && fake.capturedBlocks;
+    const bool isLaunch = std::string(name) == "cuLaunchKernelEx";
+    if (!waits && (isLaunch || captureMode == CU_STREAM_CAPTURE_MODE_RELAXED)) return CUDA_SUCCESS;
+    fake.mistakes.push_back(std::string(name) + " on another stream than the captured one");
+    return waits ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+
   CUresult release(std::set<void *> &alive, void *object) {
     if (!alive.erase(object)) {
       fake.mistakes.push_back("an object was destroyed that is not alive");
@@ -126,6 +136,7 @@ struct FakeFunctions {
   CUresult cuMemAllocAsync(CUdeviceptr *address, std::size_t bytes, CUstream stream) {
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     if (bytes > fake.memoryBytes) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (const CUresult refused = takeTurn("cuMemAllocAsync", stream)) return refused;
     *address = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
     fake.memory[*address] = stream;
     fake.sizes[*address] = bytes;
@@ -139,6 +150,7 @@ struct FakeFunctions {
       fake.mistakes.push_back("memory was freed that is not alive, or on another stream");
       return CUDA_ERROR_INVALID_VALUE;
     }
+    if (const CUresult refused = takeTurn("cuMemFreeAsync", stream)) return refused;
     fake.memory.erase(found);
     fake.usedBytes -= fake.sizes[address];
     fake.sizes.erase(address);
@@ -169,7 +181,7 @@ struct FakeFunctions {
   }
 
   CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
-    if (fake.captured && !stream) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    if (fake.captured && fake.capturedBlocks && !stream) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     *status = fake.captured == stream ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
   }
@@ -226,12 +238,14 @@ struct FakeFunctions {
     return fake.dynamicSharedAttribute = value, CUDA_SUCCESS;
   }
   CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction, void **parameters, void **) {
+    if (const CUresult refused = takeTurn("cuLaunchKernelEx", config->hStream)) return refused;
     FakeLaunch launch{*config, {config->attrs, config->attrs + config->numAttrs}, {}};
     for (std::size_t i = 0; i < fake.parameterBytes.size(); ++i) {
       const char *bytes = static_cast<const char *>(parameters[i]);
       launch.parameters.emplace_back(bytes, bytes + fake.parameterBytes[i]);
     }
     fake.launches_.push_back(std::move(launch));
+    if (fake.onLaunch) fake.onLaunch(*config, parameters);
     return CUDA_SUCCESS;
   }
 
@@ -252,7 +266,7 @@ struct FakeFunctions {
   CUresult enter(const char *name) {
     fake.calls_.push_back(name);
     if (fake.captured && !isCapturable(name) &&
-        (captureMode == CU_STREAM_CAPTURE_MODE_GLOBAL || waits(name))) {
+        (captureMode == CU_STREAM_CAPTURE_MODE_GLOBAL || (fake.capturedBlocks && waits(name)))) {
       fake.mistakes.push_back(std::string(name) + " while a stream is captured");
       return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }

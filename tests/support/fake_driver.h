@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -62,6 +63,9 @@ public:
   /// The one stream that is captured, in the mode that allows least. A call that such a capture forbids fails
   /// and is a mistake.
   std::optional<cuda::CUstream> captured;
+  bool capturedBlocks = true; ///< whether that one and the default stream wait for each other
+  /// What kernels do, if anything.
+  std::function<void(const cuda::CUlaunchConfig &config, void **parameters)> onLaunch;
 
   // What is alive.
   int retained = 0; ///< of the primary context

@@ -57,9 +57,8 @@ void joinClusters(Launch &launch, std::size_t size) {
 }
 
 /// Clusters one after the other; those of a persistent kernel, whose CTAs may wait for each other, together.
-void runAll(const Program &program, const Artifact &artifact, const std::array<uint32_t, 3> &grid) {
-  static std::atomic<bool> landsLate = false;
-  landsLate = !landsLate; // in every other launch
+void runAll(const Program &program, const Artifact &artifact, const std::array<uint32_t, 3> &grid,
+            bool landsLate) {
   const uint32_t size = artifact.clusterCtas, besides = artifact.persistent ? grid[0] : 1;
   for (uint32_t y = 0; y < grid[1]; y += artifact.persistent ? 1 : size)
     for (uint32_t x = 0; x < grid[0]; x += besides) {
@@ -80,11 +79,18 @@ Status interpretPtx(const Artifact &artifact, const std::vector<KernelArgument> 
   TW_ASSIGN_OR_RETURN(const std::vector<int64_t> grid, gridFor(artifact, arguments));
   std::deque<BoxMap> maps = boxMapsOf(artifact, arguments);
   std::vector<uint64_t> parameters = parametersOf(arguments);
+  const std::array<unsigned, 3> ctas = cuda::ctasFor(artifact, grid, kMultiprocessors);
+  static std::atomic<unsigned> launches = 0;
+  const unsigned launch = launches++;
+  std::vector<int32_t> ranks; // the last cluster is the first, or ranks are not known
+  for (unsigned left = ctas[0] / artifact.clusterCtas; left > 0; --left)
+    ranks.push_back(static_cast<int32_t>(left - 1));
+  if (artifact.ranksClusters)
+    parameters.push_back(launch & 2 ? reinterpret_cast<uintptr_t>(ranks.data()) : 0);
   for (const BoxMap &map : maps)
     parameters.push_back(reinterpret_cast<uintptr_t>(&map));
   try {
-    runAll(Program(artifact.assembly, std::move(parameters)), artifact,
-           cuda::ctasFor(artifact, grid, kMultiprocessors));
+    runAll(Program(artifact.assembly, std::move(parameters)), artifact, ctas, launch & 1);
   } catch (const std::exception &error) {
     return internalError("PTX of kernel '" + artifact.kernel + "': " + error.what());
   }

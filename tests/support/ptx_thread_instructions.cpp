@@ -42,8 +42,10 @@ Operand compute(const Operation &op, const std::vector<Operand> &x) {
                                    op.bits);
     };
   }
-  if (name == "mul" && op.has("wide"))
-    return [=](const Thread &t) { return static_cast<uint64_t>(op.number(x[0](t)) * op.number(x[1](t))); };
+  if ((name == "mul" || name == "mad") && op.has("wide"))
+    return [=, added = name == "mad" ? x[2] : [](const Thread &) { return uint64_t(0); }](const Thread &t) {
+      return static_cast<uint64_t>(op.number(x[0](t)) * op.number(x[1](t))) + added(t);
+    };
   const auto binary = [&](auto f) -> Operand {
     return [=](const Thread &t) {
       return op.cut(static_cast<uint64_t>(f(op.number(x[0](t)), op.number(x[1](t)))));

@@ -12,6 +12,7 @@
 // COOPERATIVE-SAME: cluster_ctas = 1 : i64, persistent, product, shared_bytes = 231552 : i64
 // COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 128, 64, 0>, array<i64: 1, 64, 64, 0>, array<i64: 2, 64, 64, 0>], threads = 384 : i64
 // CLUSTER-SAME: cluster_ctas = 2 : i64
+// CLUSTER-SAME: ranks_clusters
 // CLUSTER-SAME: tensor_maps = [array<i64: 0, 64, 64, 0>, array<i64: 1, 64, 64, 0>, array<i64: 2, 64, 64, 0>]
 //
 // Barriers of four stages: the copy engine fills, each warpgroup empties.
@@ -25,6 +26,7 @@
 //
 // Consumers: while a step is multiplied the stage of the one before is handed back.
 // ALL: setmaxnreg.inc.sync.aligned.u32 232;
+// CLUSTER: @known ld.global.u32 $0, [at]; }
 // ALL: scf.for
 // ALL: scf.for
 // ALL: mbarrier.try_wait.parity.shared::cta.b64
