@@ -32,11 +32,11 @@ void print(const nlohmann::ordered_json &result) {
              result["computes"].get<std::string>(), result["rows"].get<int64_t>(),
              result["hidden"].get<int64_t>(), result["classes"].get<int64_t>(),
              result["dtype"].get<std::string>(), result["data"].get<std::string>());
-  Table table({"", "ms", "GFLOP/s", "ratio"});
+  Table table({"", "ms", "speed", "ratio"});
   const double floor = result.value("floor_ms", result["times"][0]["ms"].get<double>());
   for (const auto &time : result["times"])
-    table.add({time["name"], fmt::format("{:.1f}", time["ms"].get<double>()),
-               fmt::format("{:.1f}", time["gflops"].get<double>()),
+    table.add({time["name"], fmt::format("{:.4g}", time["ms"].get<double>()),
+               speedText(1e9 * time["gflops"].get<double>()),
                fmt::format("{:.3f}", time["ms"].get<double>() / floor)});
   fmt::print(
       "{}  {} ({}), workspace {}, peak over inputs and gradients {}\n  {}; errors against float64: {}\n",

@@ -85,4 +85,9 @@ std::string bytesText(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, bytes < 10 ? 1 : 0, units[unit]);
 }
 
+std::string speedText(double flopsPerSecond) {
+  const bool isLarge = flopsPerSecond >= 1e12;
+  return fmt::format("{:.1f} {}FLOP/s", flopsPerSecond / (isLarge ? 1e12 : 1e9), isLarge ? 'T' : 'G');
+}
+
 } // namespace tilewright

@@ -35,6 +35,11 @@ TEST(Text, bytes) {
   EXPECT_EQ(bytesText(1.5 * 1024 * 1024 * 1024), "1.5 GiB");
 }
 
+TEST(Text, speed) {
+  EXPECT_EQ(speedText(85.34e9), "85.3 GFLOP/s");
+  EXPECT_EQ(speedText(714.1e12), "714.1 TFLOP/s");
+}
+
 std::vector<std::string> linesOf(const std::string &text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
