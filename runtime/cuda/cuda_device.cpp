@@ -1,7 +1,6 @@
 #include "runtime/cuda/cuda_device.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "runtime/cuda/assembler.h"
@@ -34,12 +33,7 @@ Status keepPooledMemory(const Driver &driver, CUmemoryPool pool) {
 StatusOr<HostMemory> makeLabelReport(const std::shared_ptr<const Context> &context) {
   CurrentContext current(*context);
   TW_RETURN_IF_ERROR(current.status());
-  void *words = nullptr;
-  constexpr std::size_t bytes = kLabelReportWords * sizeof(int64_t);
-  TW_RETURN_IF_ERROR(TW_CUDA(context->driver(), cuMemHostAlloc, &words, bytes,
-                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
-  std::memset(words, 0, bytes);
-  return HostMemory(context, words);
+  return allocateMapped(context, kLabelReportWords * sizeof(int64_t));
 }
 
 Status noSuchDevice(int index, int count) {

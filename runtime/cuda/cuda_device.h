@@ -60,7 +60,7 @@ private:
   /// Of the pool that `allocate` takes from.
   StatusOr<uint64_t> poolStatistic(cuda::CUmemPool_attribute attribute) const;
   /// Ranks of clusters, looked for when a kernel first asks. They are for speed alone: empty where they were
-  /// not to be found, and while a stream is captured.
+  /// not to be found, and where a capture forbids to look.
   Buffer clusterRanks();
   StatusOr<Buffer> findClusterRanks();
   Status notEnough(std::size_t bytes, const Status &cause) const;

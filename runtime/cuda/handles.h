@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -44,5 +46,14 @@ using Module = Owned<CUmodule, &Driver::cuModuleUnload>;
 using Event = Owned<CUevent, &Driver::cuEventDestroy>;
 using HostMemory = Owned<void *, &Driver::cuMemFreeHost>;
 using LinkState = Owned<CUlinkState, &Driver::cuLinkDestroy>;
+
+/// `bytes` of zeros that kernels may write to and the host reads. In the context, which is current.
+inline StatusOr<HostMemory> allocateMapped(const std::shared_ptr<const Context> &context, std::size_t bytes) {
+  void *memory = nullptr;
+  TW_RETURN_IF_ERROR(TW_CUDA(context->driver(), cuMemHostAlloc, &memory, bytes,
+                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+  std::memset(memory, 0, bytes);
+  return HostMemory(context, memory);
+}
 
 } // namespace tilewright::cuda

@@ -1,7 +1,6 @@
 #include "runtime/cuda/placement.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
@@ -59,16 +58,12 @@ public:
   /// Of each CTA. On the default stream, behind what lies there.
   StatusOr<Multiprocessors> launch(unsigned ctas, unsigned clusterCtas) const {
     const Driver &driver = context_->driver();
-    void *memory = nullptr;
-    TW_RETURN_IF_ERROR(TW_CUDA(driver, cuMemHostAlloc, &memory, ctas * sizeof(int32_t),
-                               CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
-    const HostMemory notes(context_, memory);
-    std::memset(memory, 0, ctas * sizeof(int32_t));
+    TW_ASSIGN_OR_RETURN(const HostMemory notes, allocateMapped(context_, ctas * sizeof(int32_t)));
     CUlaunchAttribute cluster = {};
     cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
     cluster.value.clusterDim = {clusterCtas, 1, 1};
     const CUlaunchConfig config = {ctas, 1, 1, kThreads, 1, 1, sharedBytes_, nullptr, &cluster, 1};
-    void *parameters[] = {&memory};
+    void *memory = notes.get(), *parameters[] = {&memory};
     TW_RETURN_IF_ERROR(TW_CUDA(driver, cuLaunchKernelEx, &config, function_, parameters, nullptr));
     TW_RETURN_IF_ERROR(TW_CUDA(driver, cuStreamSynchronize, nullptr));
     const auto *first = static_cast<const int32_t *>(memory);

@@ -38,6 +38,14 @@ Artifact kernel(const std::string &name, std::vector<Parameter> parameters, std:
   return artifact;
 }
 
+/// Makes it one for Hopper, with one more parameter behind the others.
+void addHopperParameter(Artifact &artifact, const std::string &declaration) {
+  const std::string portable = ".version 7.0\n.target sm_80";
+  artifact.assembly.replace(0, portable.size(), ".version 8.0\n.target sm_90a");
+  artifact.assembly.insert(artifact.assembly.find(") {"), ", " + declaration);
+  artifact.target = "nvptx sm_90a";
+}
+
 } // namespace
 
 Artifact scaleRowsArtifact() {
@@ -153,11 +161,7 @@ wait:
   bar.sync 0;
   xor.b32 %phase, %phase, 1;  add.u32 %p, %p, %step;
   bra next;)");
-  artifact.target = "nvptx sm_90a";
-  const std::string portable = ".version 7.0\n.target sm_80";
-  artifact.assembly.replace(0, portable.size(), ".version 8.0\n.target sm_90a");
-  const std::string last = ".param .u64 p7";
-  artifact.assembly.insert(artifact.assembly.find(last) + last.size(), ", .param .align 64 .b8 p8[128]");
+  addHopperParameter(artifact, ".param .align 64 .b8 p8[128]");
   artifact.tensorMaps = {{0, 8, 32}};
   artifact.persistent = true;
   return artifact;
@@ -184,11 +188,7 @@ stay:
   setp.lt.u64 %more, %now, 50000;
   @%more bra stay;
   ret;)");
-  artifact.target = "nvptx sm_90a";
-  const std::string portable = ".version 7.0\n.target sm_80";
-  artifact.assembly.replace(0, portable.size(), ".version 7.8\n.target sm_90");
-  const std::string last = ".param .u64 p2";
-  artifact.assembly.insert(artifact.assembly.find(last) + last.size(), ", .param .u64 p3");
+  addHopperParameter(artifact, ".param .u64 p3");
   artifact.sharedBytes = 200 << 10; // no multiprocessor takes two
   artifact.persistent = true;
   artifact.clusterCtas = 2;

@@ -28,8 +28,8 @@ Artifact spoilArtifact();
 /// capability 9.0, by a persistent kernel. copy_boxes(x: f32 matrix, out: f32 matrix of whole boxes)
 Artifact copyBoxesArtifact();
 
-/// seen[rank of a cluster of two] += 1 + its first CTA's multiprocessor, by clusters that stay for 50 µs; for
-/// sm_90. note_ranks(seen: i32 vector, programs: index)
+/// seen[rank of a cluster of two] += 1 + its first CTA's multiprocessor, by clusters that stay for 50 µs, on
+/// compute capability 9.0. note_ranks(seen: i32 vector, programs: index)
 Artifact noteRanksArtifact();
 
 /// Does nothing: nop(4 f32 matrices, 2 f32 vectors, 2 indices, 2 floats)

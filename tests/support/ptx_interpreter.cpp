@@ -1,6 +1,7 @@
 #include "tests/support/ptx_interpreter.h"
 
 #include <atomic>
+#include <numeric>
 
 #include "runtime/cuda/cuda_kernel.h"
 #include "tests/support/ptx_execution.h"
@@ -82,9 +83,8 @@ Status interpretPtx(const Artifact &artifact, const std::vector<KernelArgument> 
   const std::array<unsigned, 3> ctas = cuda::ctasFor(artifact, grid, kMultiprocessors);
   static std::atomic<unsigned> launches = 0;
   const unsigned launch = launches++;
-  std::vector<int32_t> ranks; // the last cluster is the first, or ranks are not known
-  for (unsigned left = ctas[0] / artifact.clusterCtas; left > 0; --left)
-    ranks.push_back(static_cast<int32_t>(left - 1));
+  std::vector<int32_t> ranks(ctas[0] / artifact.clusterCtas); // the last cluster is the first, or
+  std::iota(ranks.rbegin(), ranks.rend(), 0);                 // ranks are not known
   if (artifact.ranksClusters)
     parameters.push_back(launch & 2 ? reinterpret_cast<uintptr_t>(ranks.data()) : 0);
   for (const BoxMap &map : maps)
