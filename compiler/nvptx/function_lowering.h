@@ -175,6 +175,8 @@ private:
   void emitPiece(llvm::ArrayRef<mlir::Operation *> group, int64_t row, int64_t column,
                  StoreTarget::Piece piece, llvm::ArrayRef<std::unique_ptr<StoreTarget>> targets,
                  llvm::MutableArrayRef<class RegisterSums> sums);
+  /// Whether so much is to be computed for each number that a piece has to be small.
+  bool hasManySteps(llvm::ArrayRef<mlir::Operation *> group) const;
   SmallVector<mlir::Operation *> neededBy(llvm::ArrayRef<mlir::Operation *> group) const;
   SmallVector<mlir::Operation *> loadsOf(llvm::ArrayRef<mlir::Operation *> group) const;
   SmallVector<mlir::Operation *> unknownLoads(llvm::ArrayRef<mlir::Operation *> group,

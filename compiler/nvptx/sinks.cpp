@@ -8,6 +8,7 @@
 #include "compiler/nvptx/memory_access.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/Support/SaveAndRestore.h"
 
 namespace tilewright::nvptx {
@@ -30,6 +31,8 @@ constexpr int64_t kManyRegisters = 64; ///< of accumulators, which leave few for
 constexpr int64_t kFewSums = 3;        ///< that leave registers to round numbers in pairs
 constexpr size_t kFewLoads = 1;        ///< of blocks, for which there are registers beside accumulators
 constexpr int64_t kPieceColumns = 16;  ///< registers of a row that are then worked on at once, or half
+constexpr int64_t kManySteps = 26;     ///< to a number, of which two rows at once would not fit beside those
+constexpr int64_t kTanhSteps = 8;      ///< `expand_math` has two ways to it
 
 void FunctionLowering::flush() {
   while (!pending.empty()) {
@@ -135,22 +138,23 @@ void FunctionLowering::emitGroup(SmallVector<Operation *> group) {
 
 /// Rows one by one, or in the pieces that a target wants. Where accumulators fill the registers, warps with
 /// roles take pieces of a row, and each piece (or, where there are most accumulators and a store, each of its
-/// rows, or a quarter of one) is a basic block of its own. Blocks that it loads are asked for while the piece
-/// before is worked on, unless there is so much of them, or of accumulators, that registers would run out.
+/// rows, or a half or a quarter of one) is a basic block of its own. Blocks that it loads are asked for while
+/// the piece before is worked on, unless there is so much of them, or of accumulators, that registers would
+/// run out.
 void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout,
                                   ArrayRef<std::unique_ptr<StoreTarget>> targets,
                                   MutableArrayRef<RegisterSums> sums) {
   const int64_t rows = layout.rows->registers(), columns = layout.columns->registers();
   const bool isFull = layout.registers() > kManyRegisters &&
                       llvm::all_of(sums, [](RegisterSums &sum) { return sum.sumsRows(); });
-  const bool isTight = layout.registers() > kManyAccumulators;
+  const bool isTight = layout.registers() > kManyAccumulators, isLong = isTight && hasManySteps(group);
   const llvm::SaveAndRestore<bool> rounding(roundsPairs, !isTight || sums.size() <= kFewSums);
   StoreTarget::Piece piece{1, columns};
   for (auto &target : targets)
     if (target->piece().columns < piece.columns || target->piece().rows > piece.rows) piece = target->piece();
-  const int64_t most = isTight && !targets.empty() ? kPieceColumns / 2 : kPieceColumns;
+  const int64_t most = isLong || (isTight && !targets.empty()) ? kPieceColumns / 2 : kPieceColumns;
   if (isFull && role && piece.columns > kPieceColumns && columns % kPieceColumns == 0)
-    piece = {targets.empty() && rows % 2 == 0 ? 2 : 1, most};
+    piece = {targets.empty() && rows % 2 == 0 && !isLong ? 2 : 1, most};
   const bool isSplit = piece.columns < columns || piece.rows > 1;
   evaluateNarrowLoads(group, isFull ? piece.columns : columns);
   if (isFull && role && targets.empty()) maskProducts(group);
@@ -162,7 +166,8 @@ void FunctionLowering::emitPieces(ArrayRef<Operation *> group, TileLayout layout
   const bool isAhead = loads.size() == 1 && rowLoads.empty() && !isTight;
   const bool isCrowded = loads.size() > kFewLoads && !targets.empty();
   const int64_t step = isCrowded || (isTight && !targets.empty()) ? 1 : piece.rows;
-  const int64_t width = isCrowded && isTight && piece.columns % 8 == 0 ? piece.columns / 4 : piece.columns;
+  const int64_t parts = isCrowded && isTight ? 4 : isLong && !targets.empty() && !rowLoads.empty() ? 2 : 1;
+  const int64_t width = piece.columns % (2 * parts) == 0 ? piece.columns / parts : piece.columns;
   auto load = [&](int64_t row, int64_t column) {
     for (Operation *op : loads)
       if (row < rows) loadPiece(op, row, column, {step, width});
@@ -215,6 +220,13 @@ void FunctionLowering::emitPiece(ArrayRef<Operation *> group, int64_t row, int64
     }
   for (auto [target, values] : llvm::zip(targets, stored))
     target->store(row, column, values);
+}
+
+bool FunctionLowering::hasManySteps(ArrayRef<Operation *> group) const {
+  int64_t steps = 0;
+  for (Operation *op : neededBy(group))
+    steps += isa<math::TanhOp>(op) ? kTanhSteps : 1;
+  return steps > kManySteps;
 }
 
 /// Loads and element-wise ops that sinks need, each behind those that it needs itself.

@@ -113,6 +113,19 @@ TEST_P(PtxLoss, InVariants) {
 
 class PtxLossByRoles : public PtxLoss {};
 
+// Of losses in the thousands most rows' anchors are wrong.
+TEST_P(PtxLossByRoles, HasEachOptionAlone) {
+  for (const LossFeature &feature : lossFeatures())
+    for (const DataKind kind : {DataKind::random, DataKind::largeLoss}) {
+      SCOPED_TRACE(feature.name);
+      LossCase data = dataOf(kind, 33, 24, 131);
+      LossCall with = call();
+      feature.apply(data, with);
+      with.wantsDHidden = with.wantsDWeight = with.wantsDBias = false;
+      check(data, with);
+    }
+}
+
 /// What heuristics choose for large problems, or tuning.
 TEST_P(PtxLossByRoles, InAnySchedule) {
   constexpr auto kTogether = Schedule::WarpRoles::cooperative, kInTurn = Schedule::WarpRoles::pingPong;
