@@ -49,7 +49,8 @@ LinearProblem randomProblem(const ProblemShape &shape, ElementType element, uint
 
 LinearProblem peakedProblem(const ProblemShape &shape, ElementType element, uint64_t seed) {
   constexpr double kDeviation = 4;
-  constexpr double kAbove = 30 * 0.6931 + 1.08 * kDeviation; // 86 % of a normal distribution lie below 1.08
+  // 86 % of a normal distribution lie below 1.08; two logits differ by √2 times the deviation of one.
+  constexpr double kAbove = 30 * 0.6931 + 1.08 * 1.4142 * kDeviation;
   LinearProblem problem = randomProblem(shape, element, seed);
   // W's rows have norm 1: adding a multiple of one raises its logit by as much, and no other by more than
   // chance.

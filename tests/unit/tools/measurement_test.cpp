@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <thread>
 
 #include "kernels/reference.h"
@@ -137,6 +138,22 @@ TEST(Contest, WaitsSeldomInALongTurn) {
 TEST(Contest, medians) {
   EXPECT_EQ(medianOf({3, 1, 2}), 2);
   EXPECT_EQ(medianOf({4, 1, 2, 3}), 2.5);
+}
+
+TEST(PeakedProblem, asManyExponentialsAreQuietAsOfATrainedHead) {
+  const ProblemShape shape{512, 1024, 600};
+  const LinearProblem problem = peakedProblem(shape, ElementType::bf16, 1);
+  const auto logit = [&](int64_t row, int64_t j) {
+    const float *x = &problem.hidden[row * shape.hidden];
+    return std::inner_product(x, x + shape.hidden, &problem.weight[j * shape.hidden], 0.0);
+  };
+  int64_t quiet = 0;
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    const double below = logit(row, problem.labels[row]) - 30 * std::log(2);
+    for (int64_t j = 0; j < shape.classes; ++j)
+      quiet += logit(row, j) < below;
+  }
+  EXPECT_NEAR(static_cast<double>(quiet) / static_cast<double>(shape.rows * shape.classes), 0.86, 0.02);
 }
 
 } // namespace
