@@ -50,6 +50,7 @@ Kernel lceRescale(ElementType element) {
 }
 Kernel lceCompleteAgain(ElementType element) { return lce::completeAgain({element, element, kBlock}); }
 Kernel lceScaleRows(ElementType element) { return lce::scaleRows(element); }
+Kernel lceKeep(ElementType element) { return lce::keep({element, {32, kBlock.columns}, true}); }
 Kernel lceCopyRows(ElementType element) { return lce::copyRows(element, element); }
 Kernel lceLogits(ElementType element) { return lce::logits({element, element, kBlock}); }
 Kernel lceRankLabels(ElementType) { return lce::rankLabels(); }
@@ -113,6 +114,7 @@ const std::vector<CatalogEntry> &kernelCatalog() {
        lceRescale},
       {"lce_scale_rows", "linear cross entropy: rows of X in units of the largest gradient, for f16",
        lceScaleRows},
+      {"lce_keep", "linear cross entropy: E of the first classes, for a second pass", lceKeep},
       {"lce_copy_rows", "linear cross entropy: rows that are not ignored, side by side", lceCopyRows},
       {"lce_logits", "the logits alone", lceLogits},
       {"lce_rank_labels", "linear cross entropy: sorts a chunk's rows by label", lceRankLabels,

@@ -40,7 +40,7 @@ StatusOr<LossReport> lce::execute(Runtime &runtime, const Problem &asked, const 
 
   start = std::chrono::steady_clock::now();
   TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocate(report.workspaceBytes, stream));
-  const Workspace workspace = layOut(problem, config, memory.data());
+  const Workspace workspace = layOut(problem, config, memory.data(), lentMemory(tensors.dWeight));
   TW_RETURN_IF_ERROR(Launches(device, stream, problem, config, kernels, tensors, options, workspace).run());
   TW_RETURN_IF_ERROR(reportNow(device, stream));
   if (problem.terms.classWeight)

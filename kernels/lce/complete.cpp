@@ -59,6 +59,24 @@ Kernel rescale(const RescaleSpec &spec) {
   });
 }
 
+Kernel keep(const KeepSpec &spec) {
+  const std::string specialisation = std::string("e=") + elementName(spec.exponentials) +
+                                     (spec.scales ? ",scaled," : ",") + spec.block.str();
+  return defineKernel("lce_keep", specialisation, [spec](KernelBuilder &k) {
+    const View e = k.input("e", spec.exponentials, 2), label = k.input("label", ElementType::i32, 1);
+    const View scale = spec.scales ? k.input("scale", ElementType::f32, 1) : View();
+    const View kept = k.output("kept", spec.exponentials, 2);
+
+    const auto [rows, classes] = k.block(e.dim(0), e.dim(1), spec.block.rows, spec.block.columns);
+    // Valid rows come first.
+    k.ifThen(k.toCondition(label[k.range(Axis::rows, rows.begin, 1)] >= 0),
+             [&, rows = rows, classes = classes] {
+               const Tile stored = e.at(rows, classes);
+               k.store(kept, rows, classes, scale.valid() ? scale[rows] * stored : stored);
+             });
+  });
+}
+
 Kernel completeAgain(const CompleteSpec &spec) {
   return defineKernel("lce_complete_again", str(spec), [spec](KernelBuilder &k) {
     const auto rowInput = [&](const char *name) { return k.input(name, ElementType::f32, 1); };

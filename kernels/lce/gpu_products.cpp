@@ -299,14 +299,22 @@ double chunksCost(const Problem &problem, const Config &config, const DeviceInfo
 }
 
 double secondPassCost(const Problem &problem, const Config &config, const DeviceInfo &device) {
-  const auto timeOf = [&](ProductKind kind) {
-    return productTime(kind, config[kind], shapeOf(problem, kind, config), device);
+  const auto ofSlices = [&](int64_t classes) {
+    const auto timeOf = [&](ProductKind kind) {
+      return productTime(kind, config[kind], shapeOf(problem, kind, config, classes), device);
+    };
+    const int64_t parts =
+        problem.dWeight ? ceilDiv(problem.hidden, config.weightColumns(problem, classes)) : 0;
+    // Beside either product there is one that makes small things: labels as a slice has them, and u.
+    return timeOf(ProductKind::again) + kTwoLaunches +
+           static_cast<double>(parts) * (timeOf(ProductKind::dWeight) + kTwoLaunches);
   };
-  const int64_t parts = problem.dWeight ? ceilDiv(problem.hidden, config.weightColumns(problem)) : 0;
-  // Beside either product there is one that makes small things: labels as a slice has them, and u.
-  const double ofSlice = timeOf(ProductKind::again) + kTwoLaunches +
-                         static_cast<double>(parts) * (timeOf(ProductKind::dWeight) + kTwoLaunches);
-  return static_cast<double>(config.slices(problem)) * ofSlice;
+  const std::vector<Slice> slices = config.slices(problem);
+  const auto lent = std::count_if(slices.begin(), slices.end(),
+                                  [](const Slice &s) { return s.place == Slice::Place::lent; });
+  const auto others = static_cast<int64_t>(slices.size()) - lent;
+  return (lent ? static_cast<double>(lent) * ofSlices(config.lentClasses) : 0) +
+         static_cast<double>(others) * ofSlices(config.sliceClasses);
 }
 
 bool allowsRoles(const Problem &problem, ProductKind kind) {

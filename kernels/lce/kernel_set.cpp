@@ -139,6 +139,9 @@ private:
     want(kernels.copyRows, copyRows(p_.element, p_.element));
     if (p_.dWeight && p_.element != p_.exponentials())
       want(kernels.copyWidened, copyRows(p_.element, p_.exponentials()));
+    if (!config_.keptClasses) return;
+    want(kernels.keep, keep({p_.exponentials(), kInPlaceBlock, p_.completion() == Completion::none}),
+         passOptions());
   }
 
   void hiddenProduct(KernelSet &kernels) {
@@ -202,10 +205,16 @@ private:
     want(parts.next, make(Accumulation{Mode::add}, f32), options);
   }
 
-  /// By a pass over E.
-  void completion(KernelSet &kernels) {
+  /// That suit a pass over E.
+  static CompileOptions passOptions() {
     CompileOptions options;
     options.schedule.warps = kInPlaceWarps;
+    return options;
+  }
+
+  /// By a pass over E.
+  void completion(KernelSet &kernels) {
+    const CompileOptions options = passOptions();
     if (p_.completion() == Completion::inPlace)
       want(kernels.complete, completeInPlace({p_.element, p_.exponentials(), kInPlaceBlock, p_.terms}),
            options);

@@ -19,8 +19,8 @@ struct KernelSet {
   KernelHandle rankLabels, oneHotSum, scaleRows;
   KernelHandle dHidden, dHiddenParts, dHiddenTotal; ///< the last two of a chunk's tail
   PartKernels dWeight, dBias;
-  KernelHandle widenSums, roundSums;         ///< before and after sums of a dW of 16 bits
-  KernelHandle copyRows, copyWidened, again; ///< of a second pass
+  KernelHandle widenSums, roundSums;               ///< before and after sums of a dW of 16 bits
+  KernelHandle copyRows, copyWidened, again, keep; ///< of a second pass
 
   // Of some options only.
   KernelHandle rowWeights, weightFacts, classNorms, normalise;

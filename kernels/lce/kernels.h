@@ -172,6 +172,17 @@ Kernel rescale(const RescaleSpec &spec);
 ///  [row_norm C,] logit terms, out e C×V)
 Kernel completeAgain(const CompleteSpec &spec);
 
+/// E of the first classes, times its rows' scales where it is not the gradient of x·w already, put where it
+/// stays.
+///
+/// (e C×V, label C[, scale C], out kept C×V)
+struct KeepSpec {
+  ElementType exponentials;
+  Block block;
+  bool scales = false;
+};
+Kernel keep(const KeepSpec &spec);
+
 /// Rows of X, each times its scale, so that the largest of the scales is 1: xs_i = xc_i scale_i / gain.
 ///
 /// (scale C, xc C×H, out xs C×H, out gain 1)

@@ -57,7 +57,16 @@ Status Launches::gradients(int64_t chunk) {
     TW_RETURN_IF_ERROR(prepareWeightGradient());
     TW_RETURN_IF_ERROR(classGradients(chunk));
   }
+  if (kernels_.keep) TW_RETURN_IF_ERROR(keep());
   return p_.dHidden ? hiddenGradient() : Status(); // whose tail lies where the chunk's rows were
+}
+
+/// E of the first classes, as a second pass would make it again.
+Status Launches::keep() {
+  KernelArguments arguments = {c_.e.columns(0, config_.keptClasses), c_.compactLabel};
+  if (p_.completion() == Completion::none) arguments.push_back(c_.scale);
+  arguments.push_back(w_.kept.e.rows(first_, c_.e.sizes[0]));
+  return launch(kernels_.keep, arguments);
 }
 
 /// dW and db of all rows, one slice of the classes after the other.
@@ -67,19 +76,20 @@ Status Launches::secondPass() {
   if (kernels_.copyWidened) TW_RETURN_IF_ERROR(launch(kernels_.copyWidened, {t_.hidden, c_.row, c_.xs}));
   TW_RETURN_IF_ERROR(sortLabels());
   TW_RETURN_IF_ERROR(prepareWeightGradient());
-  for (int64_t slice = 0; slice < config_.slices(p_); ++slice) {
+  for (const Slice &slice : config_.slices(p_)) {
     TW_RETURN_IF_ERROR(completeSlice(slice));
     TW_RETURN_IF_ERROR(classGradients(0));
   }
   return Status();
 }
 
-Status Launches::completeSlice(int64_t slice) {
-  const int64_t first = slice * config_.sliceClasses;
-  const int64_t count = std::min(config_.sliceClasses, p_.classes - first);
-  selectClasses(first, count);
-  c_.e = w_.sliceE.columns(0, count);
-  return completeAgain(kernels_.again, first);
+Status Launches::completeSlice(const Slice &slice) {
+  const bool isKept = slice.place == Slice::Place::kept;
+  const SliceMemory &memory = isKept ? w_.kept : slice.place == Slice::Place::lent ? w_.lentSlice : w_.slice;
+  selectClasses(slice.first, slice.count);
+  c_.e = memory.e.columns(isKept ? slice.first : 0, slice.count);
+  c_.u = memory.u;
+  return isKept ? Status() : completeAgain(kernels_.again, slice.first);
 }
 
 Status Launches::classGradients(int64_t part) {
@@ -298,7 +308,7 @@ Status Launches::prepareWeightGradient() {
 /// How many columns of dW are made at once from `first` on.
 int64_t Launches::weightColumnsFrom(int64_t first) const {
   const int64_t inPlace = config_.columnsInPlace(p_);
-  return std::min(config_.weightColumns(p_), (first < inPlace ? inPlace : p_.hidden) - first);
+  return std::min(c_.u.sizes[1], (first < inPlace ? inPlace : p_.hidden) - first);
 }
 
 Status Launches::weightGradient(int64_t part) {

@@ -29,8 +29,9 @@ private:
   void selectAllRows();
   void selectClasses(int64_t first, int64_t count);
   Status gradients(int64_t chunk);
+  Status keep();
   Status secondPass();
-  Status completeSlice(int64_t slice);
+  Status completeSlice(const Slice &slice);
   Status exponentials();
   Status gatherRows();
   Status forward();

@@ -45,6 +45,11 @@ int64_t nextSmaller(int64_t chunk) {
   return chunk == kMaxRows ? 128 : chunk / 2;
 }
 
+/// Of a class's row of dW.
+int64_t classBytes(const Problem &problem) {
+  return problem.dWeight ? problem.hidden * static_cast<int64_t>(elementBytes(*problem.dWeight)) : 0;
+}
+
 /// The block for which the busiest of `units` workers is done first.
 Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units) {
   Block best;
@@ -95,15 +100,18 @@ Config configFor(const Problem &problem, Variant variant, int64_t chunkRows, con
 
 } // namespace
 
-ProductShape shapeOf(const Problem &problem, ProductKind kind, const Config &config) {
+ProductShape shapeOf(const Problem &problem, ProductKind kind, const Config &config, int64_t slice) {
   const int64_t chunk = config.chunkRows, hidden = problem.hidden, classes = problem.classes;
   if (kind == ProductKind::forward) return {chunk, classes, hidden};
   if (kind == ProductKind::dHidden) return {chunk, hidden, classes};
   if (!problem.hasSecondPass()) return {classes, config.inPlace ? ceilDiv(hidden, 2) : hidden, chunk};
   const int64_t rows = chunkBucket(std::max<int64_t>(problem.rows, 1));
-  const int64_t slice = std::min(config.sliceClasses, classes);
-  if (kind == ProductKind::again) return {rows, slice, hidden};
-  return {slice, config.weightColumns(problem), rows};
+  if (kind == ProductKind::again) return {rows, std::min(slice, classes), hidden};
+  return {std::min(slice, classes), config.weightColumns(problem, slice), rows};
+}
+
+ProductShape shapeOf(const Problem &problem, ProductKind kind, const Config &config) {
+  return shapeOf(problem, kind, config, config.widestSlice());
 }
 
 int64_t largestChunk(const Problem &problem, Variant variant, int64_t bytes) {
@@ -150,13 +158,29 @@ std::string Config::str() const {
   text += ", dx " + dHidden.str();
   if (hasTail())
     text += ", from row " + std::to_string(tail.begin) + " in " + std::to_string(tail.parts) + " parts";
-  if (sliceClasses) text += ", slice " + std::to_string(sliceClasses) + ", again " + again.str();
+  if (sliceClasses) text += ", slice " + std::to_string(sliceClasses);
+  if (lentClasses) text += ", in dw's memory " + std::to_string(lentClasses);
+  if (keptClasses) text += ", kept " + std::to_string(keptClasses);
+  if (sliceClasses) text += ", again " + again.str();
   text += ", dw " + dWeight.str();
   return text;
 }
 
-int64_t Config::slices(const Problem &problem) const {
-  return problem.hasSecondPass() ? ceilDiv(problem.classes, sliceClasses) : 1;
+std::vector<Slice> Config::slices(const Problem &problem) const {
+  const int64_t room = lentClasses ? lentSliceBegin(problem, *this) : 0;
+  std::vector<Slice> slices;
+  for (int64_t first = 0; first < problem.classes; first += slices.back().count) {
+    const auto slice = [&](int64_t most, int64_t end, Slice::Place place) {
+      return Slice{first, std::min(most, end - first), place};
+    };
+    const Slice kept = slice(widestSlice(), keptClasses, Slice::Place::kept);
+    const Slice lent = slice(lentClasses, problem.classes, Slice::Place::lent);
+    const bool fits = lentClasses > 0 && (first + lent.count) * classBytes(problem) <= room;
+    slices.push_back(kept.count > 0 ? kept
+                     : fits         ? lent
+                                    : slice(sliceClasses, problem.classes, Slice::Place::workspace));
+  }
+  return slices;
 }
 
 int64_t Config::weightRows(const Problem &problem) const {
@@ -180,13 +204,13 @@ int64_t Config::columnsInBuffer(const Problem &problem) const {
   return holds ? 0 : problem.hidden - columnsInPlace(problem);
 }
 
-int64_t Config::weightColumns(const Problem &problem) const {
+int64_t Config::weightColumns(const Problem &problem, int64_t slice) const {
   constexpr int64_t mib = int64_t(1) << 20, kUnit = 256; // whole tiles of any shape, or nearly
   const bool ofSlices = problem.hasSecondPass();         // of which u has one row for each class
-  const int64_t rows = weightRows(problem), slice = std::min(sliceClasses, problem.classes);
-  const int64_t sliceBytes = rows * slice * static_cast<int64_t>(elementBytes(problem.exponentials()));
+  const int64_t rows = weightRows(problem), classes = std::min(slice, problem.classes);
+  const int64_t sliceBytes = rows * classes * static_cast<int64_t>(elementBytes(problem.exponentials()));
   const int64_t most = ofSlices ? std::clamp(sliceBytes / 4, 32 * mib, 128 * mib) : 128 * mib;
-  const int64_t columnBytes = std::max<int64_t>(1, ofSlices ? slice : rows) * 4;
+  const int64_t columnBytes = std::max<int64_t>(1, ofSlices ? classes : rows) * 4;
   const int64_t columns = problem.hidden - columnsInPlace(problem);
   const int64_t parts = ceilDiv(columns * columnBytes, most);
   return std::min(columns, roundUp(ceilDiv(columns, parts), kUnit));
@@ -344,6 +368,36 @@ Config inSlices(const Problem &problem, const Config &chunks, int64_t workspaceL
   return best;
 }
 
+/// Larger slices beside those in the workspace, in what of dW's memory lies behind their rows, where that
+/// takes less time.
+Config withLentSlices(const Problem &problem, const Config &narrow, const DeviceInfo &device) {
+  const int64_t unit = narrow.forward.block.columns;
+  Config best = narrow;
+  double least = secondPassCost(problem, narrow, device);
+  Config config = narrow;
+  for (int64_t size = narrow.sliceClasses / unit + 1; size * unit <= kMostSliced; ++size) {
+    config.lentClasses = size * unit;
+    if (config.slices(problem).front().place != Slice::Place::lent) break; // nor would larger ones find room
+    chooseProducts(problem, {ProductKind::again, ProductKind::dWeight}, device, config);
+    const double cost = secondPassCost(problem, config, device);
+    if (cost < least) best = config, least = cost;
+  }
+  return best;
+}
+
+/// As many whole slices as dW's memory holds E of, while it is not written: all rows' logits of these are not
+/// computed again.
+Config withKeptSlices(const Problem &problem, const Config &config, int64_t workspaceLimit) {
+  Config best = config;
+  if (!problem.keepsExponentials()) return best;
+  for (Config c = config; true; best = c) {
+    c.keptClasses += c.widestSlice();
+    const bool fits =
+        c.keptClasses <= problem.classes && c.keptClasses * classBytes(problem) <= keptBegin(problem, c);
+    if (!fits || (workspaceLimit > 0 && layOut(problem, c, nullptr).bytes > workspaceLimit)) return best;
+  }
+}
+
 /// The largest chunks that leave room for a second pass, and what that takes of all memory.
 StatusOr<Config> planRecompute(const Problem &asked, int64_t workspaceLimit, const DeviceInfo &device,
                                int64_t &needed) {
@@ -351,7 +405,9 @@ StatusOr<Config> planRecompute(const Problem &asked, int64_t workspaceLimit, con
   needed = std::numeric_limits<int64_t>::max();
   const auto chunks = inChunks(problem, Variant::recompute, workspaceLimit, device, false, needed);
   if (!chunks) return tooSmall(workspaceLimit, needed, problem, Variant::recompute);
-  return problem.hasSecondPass() ? inSlices(problem, *chunks, workspaceLimit, device) : *chunks;
+  if (!problem.hasSecondPass()) return *chunks;
+  const Config slices = withLentSlices(problem, inSlices(problem, *chunks, workspaceLimit, device), device);
+  return withKeptSlices(problem, slices, workspaceLimit);
 }
 
 // Adding a chunk's part to dW takes an H200 as long as some 400 rows of the product. From as many rows on

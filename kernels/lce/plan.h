@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "compiler/base/status.h"
 #include "compiler/element_type.h"
@@ -36,6 +38,9 @@ struct Problem {
   bool quietZeros = false;  ///< E below 2^-30 is stored as 0
   bool recompute = false;   ///< dW and db are made once all losses are known, of logits computed again
   bool tensorCores = false; ///< products of 16 bits take less than half the time of others
+  /// Of dW's memory, from its first multiple of 256 bytes on, which is free until values of dW are stored
+  /// there.
+  int64_t lentBytes = 0;
 
   bool wantsGradients() const { return dHidden || dWeight || dBias; }
   bool wantsClassGradients() const { return dWeight || dBias; }
@@ -162,11 +167,22 @@ struct Tail {
   int64_t parts = 1; ///< of the classes; with 1 there is no tail
 };
 
+/// Classes of which a second pass makes dW and db at once.
+struct Slice {
+  /// Where their E is: `kept` by the first pass; or made again, in what dW `lent` behind their rows or in the
+  /// workspace.
+  enum class Place { kept, lent, workspace };
+  int64_t first, count;
+  Place place;
+};
+
 /// How it is computed. The same for every N of a bucket, so that a new batch length compiles nothing.
 struct Config {
   Variant variant = Variant::chunked;
   int64_t chunkRows = 0;
-  int64_t sliceClasses = 0; ///< of the second pass
+  int64_t sliceClasses = 0; ///< of the second pass, where E and u lie in the workspace
+  int64_t lentClasses = 0;  ///< and in dW's memory, while there is room behind the slice's rows; 0 for none
+  int64_t keptClasses = 0;  ///< the first ones, whose E the first pass leaves to the second in dW's memory
   /// dW of 16 bits, while chunks still add to it, is fp32: its first columns in its own rows' memory, where
   /// half of them have room, and the others in the workspace.
   bool inPlace = false;
@@ -184,7 +200,7 @@ struct Config {
   bool hasTail() const { return tail.parts > 1; }
   int64_t tailRows() const;                     ///< to the chunk's end, in whole strips of dX's tiles
   int64_t chunks(const Problem &problem) const; ///< at least 1
-  int64_t slices(const Problem &problem) const; ///< of the classes; 1 without a second pass
+  std::vector<Slice> slices(const Problem &problem) const; ///< of a second pass
   /// Parts that dW and db add up from: chunks, but for a second pass, which has all rows at once.
   int64_t weightParts(const Problem &problem) const { return problem.hasSecondPass() ? 1 : chunks(problem); }
   /// Rows whose E dW and db are made of at once.
@@ -192,12 +208,16 @@ struct Config {
   /// Columns of dW that add up, two numbers' place each, in its own memory, and in a buffer.
   int64_t columnsInPlace(const Problem &problem) const;
   int64_t columnsInBuffer(const Problem &problem) const;
-  /// Columns of dW that are made at a time, lest u, which holds all rows' part of them, becomes large.
-  int64_t weightColumns(const Problem &problem) const;
+  int64_t widestSlice() const { return std::max(sliceClasses, lentClasses); }
+  /// Columns of dW that are made at a time, lest u, which holds all rows' part of them, or a slice's, becomes
+  /// large.
+  int64_t weightColumns(const Problem &problem, int64_t slice) const;
+  int64_t weightColumns(const Problem &problem) const { return weightColumns(problem, widestSlice()); }
   std::string str() const;
 };
 
-/// Of a product of whole chunks or slices.
+/// Of a product of whole chunks, or of slices of so many classes; else of the widest.
+ProductShape shapeOf(const Problem &problem, ProductKind kind, const Config &config, int64_t slice);
 ProductShape shapeOf(const Problem &problem, ProductKind kind, const Config &config);
 
 /// Chooses the variant and the largest chunk that is worth its memory and fits `workspaceLimit` bytes (0: no
@@ -241,6 +261,12 @@ int64_t largestChunk(const Problem &problem, Variant variant, int64_t bytes);
 /// Multiply-adds of the busiest worker in the second pass, and in the time of its launches.
 double secondPassCost(const Problem &problem, const Config &config, const DeviceInfo &device);
 
+/// What slices of a second pass take turns in.
+struct SliceMemory {
+  TensorRef e; ///< N × the classes of a slice
+  TensorRef u; ///< these × columns of dW
+};
+
 /// A device's memory beside inputs and outputs, cut into tensors. What a problem has no use for stays null.
 /// K rows are kept to the end of a second pass: N where there is one, else C.
 struct Workspace {
@@ -249,7 +275,7 @@ struct Workspace {
   TensorRef rowLoss, lse;         ///< N, unless the caller's own are used
   TensorRef xc;                   ///< C×H
   TensorRef xs;                   ///< K×H
-  TensorRef u;                    ///< C × columns of dW, or the classes of a slice × these
+  TensorRef u;                    ///< C × columns of dW; not where there is a second pass
   TensorRef products;             ///< (parts·rows)×H: of dX's tail
   TensorRef target, redo;         ///< C
   TensorRef anchor;               ///< K
@@ -267,8 +293,9 @@ struct Workspace {
   TensorRef labelSums, biasParts; ///< V, P×V or the classes of a slice
 
   // Of a second pass only.
-  TensorRef allX;   ///< N×H: xc of all rows
-  TensorRef sliceE; ///< N × the classes of a slice
+  TensorRef allX;               ///< N×H: xc of all rows
+  SliceMemory slice, lentSlice; ///< the latter in dW's memory
+  SliceMemory kept;             ///< E of all kept classes, in dW's memory; u in the place of `slice`
 
   // Of some options only.
   TensorRef entropy, argmax, correct, top, norm;    ///< N, unless the caller's own are used
@@ -287,7 +314,14 @@ struct Workspace {
 /// one.
 int64_t paddedStride(int64_t columns, ElementType element);
 
-/// Cuts memory at `base` (256-byte aligned; null to learn the size) for a problem.
-Workspace layOut(const Problem &problem, const Config &config, void *base);
+/// Cuts memory at `base` for a problem, and what dW lends at `lent` (both 256-byte aligned; null to learn the
+/// size).
+Workspace layOut(const Problem &problem, const Config &config, void *base, void *lent = nullptr);
+
+/// dW's memory from its first multiple of 256 bytes on.
+void *lentMemory(const TensorRef &dWeight);
+/// How many bytes of what dW lends lie before what it is lent to; negative where there is no room.
+int64_t lentSliceBegin(const Problem &problem, const Config &config);
+int64_t keptBegin(const Problem &problem, const Config &config);
 
 } // namespace tilewright::lce

@@ -12,7 +12,7 @@ public:
                 const LinearCrossEntropyOptions &options, const Buffer &memory)
       : problem_(problem), config_(config), kernels_(std::move(kernels)), memory_(memory),
         launches_(device, stream, problem_, config_, kernels_, tensors, options,
-                  layOut(problem_, config_, memory_.data())) {}
+                  layOut(problem_, config_, memory_.data(), lentMemory(tensors.dWeight))) {}
 
   Status run() override { return launches_.run(); }
   Status prepare(ProductKind product) override { return launches_.prepareProduct(product); }

@@ -24,6 +24,14 @@ Status checkGradients(const LinearCrossEntropyTensors &t, Problem &p) {
 
 constexpr int64_t kAlignment = 16; ///< bytes, as `CompileOptions::alignedMatrices` promises
 
+/// Of a dense dW that is not added to, which tells nobody anything before its values are stored.
+int64_t lentBytesOf(const TensorRef &dWeight, bool accumulate) {
+  if (!dWeight.data || accumulate || dWeight.rowStride != dWeight.sizes[1]) return 0;
+  const char *end = static_cast<const char *>(dWeight.data) +
+                    dWeight.sizes[0] * dWeight.sizes[1] * elementBytes(dWeight.element);
+  return std::max<int64_t>(0, end - static_cast<const char *>(lentMemory(dWeight)));
+}
+
 /// A tensor that is not there is no obstacle.
 bool isAligned(const TensorRef &matrix) {
   return reinterpret_cast<uintptr_t>(matrix.data) % kAlignment == 0 &&
@@ -59,6 +67,7 @@ StatusOr<Problem> validate(const LinearCrossEntropyTensors &t, const LinearCross
   p.terms.margin = options.lmcl.has_value();
   p.outputs = outputsOf(optional);
   p.accumulate = options.accumulate;
+  p.lentBytes = lentBytesOf(t.dWeight, options.accumulate);
   // Rows in the workspace are as long as those of the hidden states, or padded.
   p.aligned = p.hidden * elementBytes(p.element) % kAlignment == 0 && isAligned(t.weight) &&
               isAligned(t.dHidden) && isAligned(t.dWeight);

@@ -9,6 +9,27 @@ namespace {
 /// Rows of 4-byte numbers begin at multiples of 16 bytes.
 int64_t wholeStride(int64_t columns) { return roundUp(columns, 4); }
 
+TensorRef cutE(const Problem &p, int64_t classes, Carver &carver) {
+  const ElementType type = p.exponentials();
+  return carver.matrix(type, p.rows, classes, paddedStride(classes, type));
+}
+
+TensorRef cutOneHot(const Problem &p, const Config &config, int64_t classes, Carver &carver) {
+  const int64_t columns = config.weightColumns(p, classes);
+  return p.dWeight ? carver.matrix(ElementType::f32, classes, columns, columns) : TensorRef();
+}
+
+SliceMemory cutSlice(const Problem &p, const Config &config, int64_t classes, Carver &carver) {
+  const TensorRef e = cutE(p, classes, carver);
+  return {e, cutOneHot(p, config, classes, carver)};
+}
+
+/// Where the last pieces of what dW lends begin that take as much as `counting` has counted.
+int64_t lastPieces(const Problem &problem, const Carver &counting) {
+  const int64_t left = problem.lentBytes - counting.bytes();
+  return left < 0 ? left : left / kPieceBytes * kPieceBytes;
+}
+
 /// Cuts what a call needs out of memory: what is there throughout, what a chunk has, and what dW and db are
 /// made with.
 class Layout {
@@ -17,8 +38,9 @@ public:
       : p_(problem), config_(config), chunk_(std::min(config.chunkRows, problem.rows)),
         kept_(config.weightRows(problem)), tiles_(ceilDiv(problem.classes, config.forward.block.columns)) {}
 
-  Workspace cut(void *base) {
+  Workspace cut(void *base, void *lent) {
     Carver carver(base);
+    lent_ = lent;
     forCall(carver);
     if (p_.wantsGradients()) forGradients(carver);
     Carver slices = carver; // those come when all chunks are done
@@ -102,19 +124,15 @@ private:
     const PerRowSum<bool> rowSums = p_.rowSums();
     for (int s = 0; s < kRowSums; ++s)
       if (rowSums[s]) w_.rowSums[s] = sums.matrix(f32, chunk_, tiles_, stride);
-    if (p_.dWeight && !p_.hasSecondPass()) forOneHot(u, chunk_);
-    carver.skipTo(std::max(sums.bytes(), u.bytes()));
-  }
-
-  void forOneHot(Carver &carver, int64_t rows) {
     const int64_t columns = config_.weightColumns(p_);
-    w_.u = carver.matrix(f32, rows, columns, columns);
+    if (p_.dWeight && !p_.hasSecondPass()) w_.u = u.matrix(f32, chunk_, columns, columns);
+    carver.skipTo(std::max(sums.bytes(), u.bytes()));
   }
 
   void forClassGradients(Carver &carver) {
     const int64_t v = p_.classes;
-    const int64_t classes = p_.hasSecondPass() ? std::min(config_.sliceClasses, v) : v;
-    if (p_.hasSecondPass()) forSlices(carver, classes);
+    const int64_t classes = p_.hasSecondPass() ? std::min(config_.widestSlice(), v) : v;
+    if (p_.hasSecondPass()) forSlices(carver, std::min(config_.sliceClasses, v));
     if (p_.dWeight) forScaledRows(carver);
     vectors(carver, {&w_.order, &w_.run}, kept_, i32);
     vectors(carver, {&w_.slot}, v, i32);
@@ -124,10 +142,19 @@ private:
   }
 
   void forSlices(Carver &carver, int64_t classes) {
-    const ElementType type = p_.exponentials();
     w_.allX = carver.matrix(p_.element, kept_, p_.hidden, p_.hidden);
-    w_.sliceE = carver.matrix(type, kept_, classes, paddedStride(classes, type));
-    if (p_.dWeight) forOneHot(carver, classes);
+    Carver inTurn = carver;
+    w_.slice = cutSlice(p_, config_, classes, carver);
+    if (config_.lentClasses) {
+      Carver lent(lent_);
+      lent.skipTo(lentSliceBegin(p_, config_));
+      w_.lentSlice = cutSlice(p_, config_, config_.lentClasses, lent);
+    }
+    if (!config_.keptClasses) return;
+    Carver lent(lent_);
+    lent.skipTo(keptBegin(p_, config_));
+    w_.kept = {cutE(p_, config_.keptClasses, lent), cutOneHot(p_, config_, config_.widestSlice(), inTurn)};
+    carver.skipTo(inTurn.bytes());
   }
 
   void forScaledRows(Carver &carver) {
@@ -149,6 +176,7 @@ private:
   const Config &config_;
   const int64_t chunk_, kept_; ///< rows of a chunk, and those that dW and db are made of at once
   const int64_t tiles_;        ///< blocks of columns of the forward product
+  void *lent_ = nullptr;
   Workspace w_;
 };
 
@@ -160,8 +188,25 @@ int64_t paddedStride(int64_t columns, ElementType element) {
   return stride % (16 * line) == 0 ? stride + line : stride;
 }
 
-Workspace layOut(const Problem &problem, const Config &config, void *base) {
-  return Layout(problem, config).cut(base);
+Workspace layOut(const Problem &problem, const Config &config, void *base, void *lent) {
+  return Layout(problem, config).cut(base, lent);
+}
+
+void *lentMemory(const TensorRef &dWeight) {
+  const auto address = reinterpret_cast<uintptr_t>(dWeight.data);
+  return reinterpret_cast<void *>(roundUp(static_cast<int64_t>(address), kPieceBytes));
+}
+
+int64_t lentSliceBegin(const Problem &problem, const Config &config) {
+  Carver counting(nullptr);
+  cutSlice(problem, config, config.lentClasses, counting);
+  return lastPieces(problem, counting);
+}
+
+int64_t keptBegin(const Problem &problem, const Config &config) {
+  Carver counting(nullptr);
+  cutE(problem, config.keptClasses, counting);
+  return lastPieces(problem, counting);
 }
 
 } // namespace tilewright::lce

@@ -7,6 +7,8 @@
 
 namespace tilewright {
 
+constexpr int64_t kPieceBytes = 256; ///< what pieces of a `Carver` begin at multiples of
+
 /// Hands out 256-byte aligned pieces of memory; counts only, when there is none.
 class Carver {
 public:
@@ -28,7 +30,7 @@ public:
 private:
   void *take(int64_t bytes) {
     void *result = reinterpret_cast<void *>(base_ + used_);
-    used_ = (used_ + bytes + 255) / 256 * 256;
+    used_ = (used_ + bytes + kPieceBytes - 1) / kPieceBytes * kPieceBytes;
     return result;
   }
 

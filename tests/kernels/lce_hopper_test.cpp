@@ -97,6 +97,16 @@ TEST_F(HopperCall, RecomputesByTma) {
   expectMapsOfProducts();
 }
 
+TEST_F(HopperCall, RecomputesByTmaInWhatTheGradientLends) {
+  LossCall call;
+  call.variant = Variant::recompute;
+  call.workspaceLimit = 1 << 20;
+  const LossReport report = run(makeCase(test::DataKind::random, 300, 256, 6000, ElementType::bf16), call);
+  EXPECT_THAT(report.configuration, HasSubstr("in dw's memory"));
+  EXPECT_EQ(kernels.count("lce_keep"), 1u);
+  expectMapsOfProducts();
+}
+
 TEST_F(HopperCall, AddsUpInPlaceByTma) {
   LossCall call;
   call.variant = Variant::chunked;

@@ -55,11 +55,11 @@ TEST(Plan, RecomputesInSlicesOfTheClasses) {
   const Problem p = asVariant(problem(1024, 768, 32768, ElementType::bf16), Variant::recompute);
   const Config roomy = planned(p, 0, 2, Variant::recompute),
                tight = planned(p, 16 << 20, 2, Variant::recompute);
-  EXPECT_EQ(roomy.slices(p), 2) << "u has a row for each class of a slice";
-  EXPECT_GE(tight.slices(p), 8);
+  EXPECT_EQ(roomy.slices(p).size(), 2) << "u has a row for each class of a slice";
+  EXPECT_GE(tight.slices(p).size(), 8);
   EXPECT_GE(tight.chunks(p), 4);
   EXPECT_LE(layOut(p, tight, nullptr).bytes, 16 << 20);
-  EXPECT_GE(tight.slices(p) * tight.sliceClasses, p.classes);
+  EXPECT_EQ(tight.slices(p).back().first + tight.slices(p).back().count, p.classes);
 }
 
 TEST(Plan, RecomputesWhereNothingElseFits) {
@@ -276,12 +276,42 @@ TEST(PlanForHopper, RecomputesTheMainShapeInAQuarterOfAGiB) {
   EXPECT_EQ(config.tail.parts, 2) << "33 pairs of tiles, twice";
   EXPECT_EQ(config.tail.begin, 0);
   EXPECT_EQ(config.sliceClasses, 16 * 192) << "17 strips of dW's tiles would be two rounds of the half";
-  EXPECT_EQ(config.slices(p), 42);
+  EXPECT_EQ(config.slices(p).size(), 42);
   EXPECT_EQ(config.weightColumns(p), 2048);
   EXPECT_EQ(config.dWeight.block.str(), "192x256");
   EXPECT_EQ(config.again.str(), "128x192/0 pingPong, 4 stages, raster 12, cluster 1");
   EXPECT_LE(layOut(p, config, nullptr).bytes, limit);
   EXPECT_EQ(plan(hopperProblem(16384, 4096, 128256), Variant::automatic, limit, h200())->str(), config.str());
+}
+
+// dW's memory is free before its values are stored.
+TEST(PlanForHopper, RecomputesInWhatTheGradientLends) {
+  const int64_t limit = int64_t(256) << 20, weightBytes = 2 * 128256 * 4096;
+  Problem p = asVariant(hopperProblem(16384, 4096, 128256), Variant::recompute);
+  p.lentBytes = weightBytes;
+  const Config config = *plan(p, Variant::recompute, limit, h200());
+  EXPECT_EQ(config.chunkRows, 768);
+  EXPECT_EQ(config.sliceClasses, 16 * 192);
+  EXPECT_EQ(config.lentClasses, 33 * 192) << "32 tiles of the logits, and two of dW's half, for each of 132";
+  EXPECT_EQ(config.keptClasses, 4 * config.lentClasses);
+  EXPECT_LE(layOut(p, config, nullptr).bytes, limit);
+
+  int64_t classes = 0;
+  for (const Slice &slice : config.slices(p)) {
+    EXPECT_EQ(slice.first, classes);
+    classes += slice.count;
+    if (slice.place == Slice::Place::workspace) continue;
+    const bool isKept = slice.place == Slice::Place::kept;
+    EXPECT_LE(2 * 4096 * classes, isKept ? keptBegin(p, config) : lentSliceBegin(p, config));
+  }
+  EXPECT_EQ(classes, p.classes);
+  const Workspace w = layOut(p, config, nullptr);
+  const auto end = [](const TensorRef &t) {
+    return reinterpret_cast<int64_t>(t.data) + t.sizes[0] * t.rowStride * elementBytes(t.element);
+  };
+  EXPECT_LE(end(w.kept.e), weightBytes);
+  EXPECT_LE(end(w.lentSlice.e), reinterpret_cast<int64_t>(w.lentSlice.u.data));
+  EXPECT_LE(end(w.lentSlice.u), weightBytes);
 }
 
 // Only dW and db have a second pass, which the first leaves E to where there is no dX.
@@ -344,7 +374,7 @@ TEST(Workspace, PassesShareMemory) {
   const Problem p = asVariant(problem(1000, 24, 1000, ElementType::bf16), Variant::recompute);
   const Config config = planned(p, 800000, 2, Variant::recompute);
   ASSERT_GT(config.chunks(p), 1);
-  ASSERT_GT(config.slices(p), 1);
+  ASSERT_GT(config.slices(p).size(), 1);
   const Workspace w = layOut(p, config, nullptr);
   EXPECT_EQ(w.xc.data, w.allX.data);
   EXPECT_LT(w.oneHot.data, w.xc.data);

@@ -111,6 +111,17 @@ TEST_P(PtxLoss, InVariants) {
   check(data, in);
 }
 
+TEST_P(PtxLoss, RecomputesInWhatTheGradientLends) {
+  const LossCase data = dataOf(DataKind::peaked, 140, 136, 1500);
+  LossCall in = call();
+  in.variant = Variant::recompute;
+  in.workspaceLimit = 460 << 10;
+  const LossResult result = runLinearCrossEntropy(runtime(), data, in);
+  ASSERT_TRUE(result.status.ok()) << result.status.message();
+  EXPECT_GT(configured(result, "kept"), 0);
+  expectClose(result, referenceFor(data, in), data);
+}
+
 class PtxLossByRoles : public PtxLoss {};
 
 // Of losses in the thousands most rows' anchors are wrong.
