@@ -20,7 +20,7 @@ enum class Variant {
   chunked,   ///< exponentials of one chunk of rows at a time are kept in memory
   whole,     ///< one chunk holds every row
   recompute, ///< dX as chunked, then dW of all rows, a slice of the classes at a time, of logits computed
-             ///< again
+             ///< again; until then dW's memory serves as workspace
   lossOnly,  ///< no gradient: nothing of N×V elements is stored
 };
 

@@ -45,11 +45,6 @@ int64_t nextSmaller(int64_t chunk) {
   return chunk == kMaxRows ? 128 : chunk / 2;
 }
 
-/// Of a class's row of dW.
-int64_t classBytes(const Problem &problem) {
-  return problem.dWeight ? problem.hidden * static_cast<int64_t>(elementBytes(*problem.dWeight)) : 0;
-}
-
 /// The block for which the busiest of `units` workers is done first.
 Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units) {
   Block best;
@@ -168,14 +163,15 @@ std::string Config::str() const {
 
 std::vector<Slice> Config::slices(const Problem &problem) const {
   const int64_t room = lentClasses ? lentSliceBegin(problem, *this) : 0;
+  const int64_t ofKept = keptClasses ? keptSlice(problem, *this) : 0;
   std::vector<Slice> slices;
   for (int64_t first = 0; first < problem.classes; first += slices.back().count) {
     const auto slice = [&](int64_t most, int64_t end, Slice::Place place) {
       return Slice{first, std::min(most, end - first), place};
     };
-    const Slice kept = slice(widestSlice(), keptClasses, Slice::Place::kept);
+    const Slice kept = slice(ofKept, keptClasses, Slice::Place::kept);
     const Slice lent = slice(lentClasses, problem.classes, Slice::Place::lent);
-    const bool fits = lentClasses > 0 && (first + lent.count) * classBytes(problem) <= room;
+    const bool fits = lentClasses > 0 && (first + lent.count) * problem.classBytes() <= room;
     slices.push_back(kept.count > 0 ? kept
                      : fits         ? lent
                                     : slice(sliceClasses, problem.classes, Slice::Place::workspace));
@@ -209,7 +205,9 @@ int64_t Config::weightColumns(const Problem &problem, int64_t slice) const {
   const bool ofSlices = problem.hasSecondPass();         // of which u has one row for each class
   const int64_t rows = weightRows(problem), classes = std::min(slice, problem.classes);
   const int64_t sliceBytes = rows * classes * static_cast<int64_t>(elementBytes(problem.exponentials()));
-  const int64_t most = ofSlices ? std::clamp(sliceBytes / 4, 32 * mib, 128 * mib) : 128 * mib;
+  // What dW lends costs nothing, and launches of more columns leave fewer workers idle.
+  const int64_t share = slice > sliceClasses ? 2 : 4;
+  const int64_t most = ofSlices ? std::clamp(sliceBytes / share, 32 * mib, 128 * mib) : 128 * mib;
   const int64_t columnBytes = std::max<int64_t>(1, ofSlices ? classes : rows) * 4;
   const int64_t columns = problem.hidden - columnsInPlace(problem);
   const int64_t parts = ceilDiv(columns * columnBytes, most);
@@ -278,9 +276,8 @@ int64_t leastBytes(const Problem &problem, int64_t chunkRows, bool inPlace) {
   config.chunkRows = chunkRows;
   config.inPlace = inPlace;
   const int64_t sums = 4 * problem.classes * config.columnsInBuffer(problem);
-  if (!problem.keepsExponentials()) return sums;
-  const ElementType type = problem.exponentials();
-  return sums + std::min(chunkRows, problem.rows) * paddedStride(problem.classes, type) * elementBytes(type);
+  if (!problem.keepsExponentials() || isLent(problem, chunkRows)) return sums;
+  return sums + exponentialBytes(problem, chunkRows);
 }
 
 /// The same chunks with a tail of dX whose parts find room where the chunk's rows of X, and u, were.
@@ -385,17 +382,19 @@ Config withLentSlices(const Problem &problem, const Config &narrow, const Device
   return best;
 }
 
-/// As many whole slices as dW's memory holds E of, while it is not written: all rows' logits of these are not
-/// computed again.
-Config withKeptSlices(const Problem &problem, const Config &config, int64_t workspaceLimit) {
-  Config best = config;
-  if (!problem.keepsExponentials()) return best;
-  for (Config c = config; true; best = c) {
-    c.keptClasses += c.widestSlice();
-    const bool fits =
-        c.keptClasses <= problem.classes && c.keptClasses * classBytes(problem) <= keptBegin(problem, c);
-    if (!fits || (workspaceLimit > 0 && layOut(problem, c, nullptr).bytes > workspaceLimit)) return best;
-  }
+/// E of as many classes as dW's memory holds while it is not written, but for what were less than a quarter
+/// of a slice: all rows' logits of these are not computed again.
+Config withKeptSlices(const Problem &problem, Config config) {
+  if (!problem.keepsExponentials()) return config;
+  const int64_t unit = config.forward.block.columns, slice = keptSlice(problem, config);
+  const int64_t ofChunk = isLent(problem, config.chunkRows) ? exponentialBytes(problem, config.chunkRows) : 0;
+  Config kept = config;
+  do { // behind a chunk's E, and behind dW of these when it is made
+    config.keptClasses = kept.keptClasses;
+    kept.keptClasses += unit;
+  } while (std::max(ofChunk, kept.keptClasses * problem.classBytes()) <= keptBegin(problem, kept));
+  if (const int64_t rest = config.keptClasses % slice; 4 * rest < slice) config.keptClasses -= rest;
+  return config;
 }
 
 /// The largest chunks that leave room for a second pass, and what that takes of all memory.
@@ -407,7 +406,7 @@ StatusOr<Config> planRecompute(const Problem &asked, int64_t workspaceLimit, con
   if (!chunks) return tooSmall(workspaceLimit, needed, problem, Variant::recompute);
   if (!problem.hasSecondPass()) return *chunks;
   const Config slices = withLentSlices(problem, inSlices(problem, *chunks, workspaceLimit, device), device);
-  return withKeptSlices(problem, slices, workspaceLimit);
+  return withKeptSlices(problem, slices);
 }
 
 // Adding a chunk's part to dW takes an H200 as long as some 400 rows of the product. From as many rows on

