@@ -309,10 +309,8 @@ double secondPassCost(const Problem &problem, const Config &config, const Device
     return timeOf(ProductKind::again) + kTwoLaunches +
            static_cast<double>(parts) * (timeOf(ProductKind::dWeight) + kTwoLaunches);
   };
-  const std::vector<Slice> slices = config.slices(problem);
-  const auto lent = std::count_if(slices.begin(), slices.end(),
-                                  [](const Slice &s) { return s.place == Slice::Place::lent; });
-  const auto others = static_cast<int64_t>(slices.size()) - lent;
+  const int64_t lent = config.lentSlices(problem);
+  const int64_t others = ceilDiv(problem.classes - lent * config.lentClasses, config.sliceClasses);
   return (lent ? static_cast<double>(lent) * ofSlices(config.lentClasses) : 0) +
          static_cast<double>(others) * ofSlices(config.sliceClasses);
 }

@@ -161,21 +161,22 @@ std::string Config::str() const {
   return text;
 }
 
+int64_t Config::lentSlices(const Problem &problem) const {
+  if (!lentClasses) return 0;
+  const int64_t room = lentSliceBegin(problem, *this) / problem.classBytes(); // negative where there is none
+  return std::max<int64_t>(0, std::min(room, problem.classes) - keptClasses) / lentClasses;
+}
+
 std::vector<Slice> Config::slices(const Problem &problem) const {
-  const int64_t room = lentClasses ? lentSliceBegin(problem, *this) : 0;
-  const int64_t ofKept = keptClasses ? keptSlice(problem, *this) : 0;
   std::vector<Slice> slices;
-  for (int64_t first = 0; first < problem.classes; first += slices.back().count) {
-    const auto slice = [&](int64_t most, int64_t end, Slice::Place place) {
-      return Slice{first, std::min(most, end - first), place};
-    };
-    const Slice kept = slice(ofKept, keptClasses, Slice::Place::kept);
-    const Slice lent = slice(lentClasses, problem.classes, Slice::Place::lent);
-    const bool fits = lentClasses > 0 && (first + lent.count) * problem.classBytes() <= room;
-    slices.push_back(kept.count > 0 ? kept
-                     : fits         ? lent
-                                    : slice(sliceClasses, problem.classes, Slice::Place::workspace));
-  }
+  int64_t first = 0;
+  const auto add = [&](int64_t most, int64_t end, Slice::Place place) {
+    for (int64_t count = 0; first < end; first += count)
+      slices.push_back({first, count = std::min(most, end - first), place});
+  };
+  if (keptClasses) add(keptSlice(problem, *this), keptClasses, Slice::Place::kept);
+  add(lentClasses, first + lentSlices(problem) * lentClasses, Slice::Place::lent);
+  add(sliceClasses, problem.classes, Slice::Place::workspace);
   return slices;
 }
 
@@ -369,16 +370,15 @@ Config inSlices(const Problem &problem, const Config &chunks, int64_t workspaceL
 /// takes less time.
 Config withLentSlices(const Problem &problem, const Config &narrow, const DeviceInfo &device) {
   const int64_t unit = narrow.forward.block.columns;
-  Config best = narrow;
   double least = secondPassCost(problem, narrow, device);
-  Config config = narrow;
+  Config best = narrow, config = narrow;
   for (int64_t size = narrow.sliceClasses / unit + 1; size * unit <= kMostSliced; ++size) {
     config.lentClasses = size * unit;
-    if (config.slices(problem).front().place != Slice::Place::lent) break; // nor would larger ones find room
-    chooseProducts(problem, {ProductKind::again, ProductKind::dWeight}, device, config);
-    const double cost = secondPassCost(problem, config, device);
-    if (cost < least) best = config, least = cost;
+    if (config.lentSlices(problem) == 0) break; // nor would larger ones find room
+    if (const double cost = secondPassCost(problem, config, device); cost < least)
+      best = config, least = cost;
   }
+  if (best.lentClasses) chooseProducts(problem, {ProductKind::again, ProductKind::dWeight}, device, best);
   return best;
 }
 

@@ -202,7 +202,9 @@ struct Config {
   bool hasTail() const { return tail.parts > 1; }
   int64_t tailRows() const;                     ///< to the chunk's end, in whole strips of dX's tiles
   int64_t chunks(const Problem &problem) const; ///< at least 1
-  std::vector<Slice> slices(const Problem &problem) const; ///< of a second pass
+  /// Of a second pass: those that dW's memory lends E and u theirs, and all.
+  int64_t lentSlices(const Problem &problem) const;
+  std::vector<Slice> slices(const Problem &problem) const;
   /// Parts that dW and db add up from: chunks, but for a second pass, which has all rows at once.
   int64_t weightParts(const Problem &problem) const { return problem.hasSecondPass() ? 1 : chunks(problem); }
   /// Rows whose E dW and db are made of at once.
