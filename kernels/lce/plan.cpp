@@ -162,7 +162,7 @@ std::string Config::str() const {
 }
 
 int64_t Config::lentSlices(const Problem &problem) const {
-  if (!lentClasses) return 0;
+  if (!lentClasses || !problem.lentBytes) return 0; // db alone has no memory to lend
   const int64_t room = lentSliceBegin(problem, *this) / problem.classBytes(); // negative where there is none
   return std::max<int64_t>(0, std::min(room, problem.classes) - keptClasses) / lentClasses;
 }

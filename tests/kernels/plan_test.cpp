@@ -326,6 +326,10 @@ TEST(PlanForHopper, APassForEitherGradient) {
   p.dWeight = p.dHidden, p.dHidden = std::nullopt;
   const Config ofW = *plan(p, Variant::recompute, int64_t(220) << 20, h200());
   EXPECT_EQ(layOut(p, ofW, nullptr).e.rank, 0);
+  p.dWeight = std::nullopt, p.dBias = ElementType::bf16;
+  const Config ofBias = *plan(p, Variant::recompute, int64_t(220) << 20, h200());
+  EXPECT_GT(ofBias.sliceClasses, 0);
+  EXPECT_EQ(ofBias.lentClasses + ofBias.keptClasses, 0) << "there is no dW";
   EXPECT_GT(ofW.chunkRows, 10 * ofX.chunkRows);
 }
 
