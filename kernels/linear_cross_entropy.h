@@ -24,7 +24,8 @@ struct LinearCrossEntropyOptions : LossOptions {
 
 /// The tensors of one call, in the device's memory. An output whose `data` is null is not computed; with
 /// neither `dHidden` nor `dWeight` no gradient is. Rows of the matrices may lie apart (`rowStride`). No
-/// output may overlap another tensor. A tensor without elements may have any pointer but null.
+/// output may overlap another tensor; what it holds before a call is done is not defined. A tensor without
+/// elements may have any pointer but null.
 struct LinearCrossEntropyTensors {
   TensorRef hidden; ///< X, N×H, f32, bf16 or f16
   TensorRef weight; ///< W, V×H, of X's type
