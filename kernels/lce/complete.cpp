@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "kernels/lce/kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
@@ -8,6 +10,11 @@ std::string str(const CompleteSpec &spec) {
   return std::string(elementName(spec.element)) + ",e=" + elementName(spec.exponentials) +
          spec.terms.logitStr() + spec.terms.rowStr() + (spec.quietZeros ? ",quiet" : "") +
          (spec.uniform ? ",uniform" : "") + "," + spec.block.str();
+}
+
+/// What is done with a block of E, unless none of its rows is valid: valid rows come first.
+void ifValid(KernelBuilder &k, const View &label, const Range &rows, const std::function<void()> &body) {
+  k.ifThen(k.toCondition(label[k.range(Axis::rows, rows.begin, 1)] >= 0), body);
 }
 
 } // namespace
@@ -26,14 +33,12 @@ Kernel completeInPlace(const CompleteSpec &spec) {
     LogitPlace place{rows, classes, label[rows], {}};
     if (spec.terms.margin) place.rowNorm = rowNorm[rows];
 
-    // Valid rows come first.
-    k.ifThen(k.toCondition(label[k.range(Axis::rows, rows.begin, 1)] >= 0),
-             [&, rows = rows, classes = classes] {
-               const Tile stored = e.at(rows, classes), above = log(1 / kUnitOfE * stored);
-               const Tile gradient = stored * (factor[rows] + moment[rows] * above);
-               const Tile rate = terms.classRate(above + anchor[rows], place);
-               k.store(e, rows, classes, select(stored > 0, times(gradient, rate), 0));
-             });
+    ifValid(k, label, rows, [&, rows = rows, classes = classes] {
+      const Tile stored = e.at(rows, classes), above = log(1 / kUnitOfE * stored);
+      const Tile gradient = stored * (factor[rows] + moment[rows] * above);
+      const Tile rate = terms.classRate(above + anchor[rows], place);
+      k.store(e, rows, classes, select(stored > 0, times(gradient, rate), 0));
+    });
   });
 }
 
@@ -49,9 +54,7 @@ Kernel rescale(const RescaleSpec &spec) {
     const auto [rows, classes] = k.block(e.dim(0), e.dim(1), spec.block.rows, spec.block.columns);
     const Range block = k.range(Axis::columns, k.programId(1), 1);
 
-    // Valid rows come first.
-    k.ifThen(k.toCondition(label[k.range(Axis::rows, rows.begin, 1)] >= 0), [&, rows = rows,
-                                                                             classes = classes] {
+    ifValid(k, label, rows, [&, rows = rows, classes = classes] {
       const Tile ofBlock = kUnitOfE / kUnitOfBlocks * exp(tops.at(rows, block) - anchor[rows]);
       const Tile others = ofBlock * e.at(rows, classes), gradient = others * factor[rows];
       k.store(e, rows, classes, spec.quietZeros ? select(others < kQuiet * kUnitOfE, 0, gradient) : gradient);
@@ -68,12 +71,10 @@ Kernel keep(const KeepSpec &spec) {
     const View kept = k.output("kept", spec.exponentials, 2);
 
     const auto [rows, classes] = k.block(e.dim(0), e.dim(1), spec.block.rows, spec.block.columns);
-    // Valid rows come first.
-    k.ifThen(k.toCondition(label[k.range(Axis::rows, rows.begin, 1)] >= 0),
-             [&, rows = rows, classes = classes] {
-               const Tile stored = e.at(rows, classes);
-               k.store(kept, rows, classes, scale.valid() ? scale[rows] * stored : stored);
-             });
+    ifValid(k, label, rows, [&, rows = rows, classes = classes] {
+      const Tile stored = e.at(rows, classes);
+      k.store(kept, rows, classes, scale.valid() ? scale[rows] * stored : stored);
+    });
   });
 }
 

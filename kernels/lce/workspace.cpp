@@ -9,9 +9,9 @@ namespace {
 /// Rows of 4-byte numbers begin at multiples of 16 bytes.
 int64_t wholeStride(int64_t columns) { return roundUp(columns, 4); }
 
-TensorRef cutE(const Problem &p, int64_t classes, Carver &carver) {
+TensorRef cutE(const Problem &p, int64_t rows, int64_t classes, Carver &carver) {
   const ElementType type = p.exponentials();
-  return carver.matrix(type, p.rows, classes, paddedStride(classes, type));
+  return carver.matrix(type, rows, classes, paddedStride(classes, type));
 }
 
 TensorRef cutOneHot(const Problem &p, const Config &config, int64_t classes, Carver &carver) {
@@ -19,8 +19,9 @@ TensorRef cutOneHot(const Problem &p, const Config &config, int64_t classes, Car
   return p.dWeight ? carver.matrix(ElementType::f32, classes, columns, columns) : TensorRef();
 }
 
-SliceMemory cutSlice(const Problem &p, const Config &config, int64_t classes, Carver &carver) {
-  const TensorRef e = cutE(p, classes, carver);
+SliceMemory cutSlice(const Problem &p, const Config &config, int64_t most, Carver &carver) {
+  const int64_t classes = std::min(most, p.classes);
+  const TensorRef e = cutE(p, p.rows, classes, carver);
   return {e, cutOneHot(p, config, classes, carver)};
 }
 
@@ -34,13 +35,12 @@ int64_t lastPieces(const Problem &problem, const Carver &counting) {
 /// made with.
 class Layout {
 public:
-  Layout(const Problem &problem, const Config &config)
-      : p_(problem), config_(config), chunk_(std::min(config.chunkRows, problem.rows)),
+  Layout(const Problem &problem, const Config &config, void *lent)
+      : p_(problem), config_(config), lent_(lent), chunk_(std::min(config.chunkRows, problem.rows)),
         kept_(config.weightRows(problem)), tiles_(ceilDiv(problem.classes, config.forward.block.columns)) {}
 
-  Workspace cut(void *base, void *lent) {
+  Workspace cut(void *base) {
     Carver carver(base);
-    lent_ = lent;
     forCall(carver);
     if (p_.wantsGradients()) forGradients(carver);
     Carver slices = carver; // those come when all chunks are done
@@ -107,9 +107,7 @@ private:
       w_.products = products.matrix(f32, config_.tail.parts * config_.tailRows(), h, h);
     carver.skipTo(std::max(carver.bytes(), products.bytes()));
     Carver lent(lent_);
-    if (p_.keepsExponentials())
-      w_.e = (isLent(p_, chunk_) ? lent : carver)
-                 .matrix(p_.exponentials(), chunk_, v, paddedStride(v, p_.exponentials()));
+    if (p_.keepsExponentials()) w_.e = cutE(p_, chunk_, v, isLent(p_, chunk_) ? lent : carver);
     if (p_.outputs.best) w_.best = carver.matrix(i32, chunk_, tiles_, wholeStride(tiles_));
     if (!p_.wantsGradients()) return;
     if (!p_.terms.logitsAreProducts()) vectors(carver, {&w_.rate, &w_.targetRate}, chunk_, f32);
@@ -134,7 +132,7 @@ private:
   void forClassGradients(Carver &carver) {
     const int64_t v = p_.classes;
     const int64_t classes = p_.hasSecondPass() ? std::min(config_.widestSlice(), v) : v;
-    if (p_.hasSecondPass()) forSlices(carver, std::min(config_.sliceClasses, v));
+    if (p_.hasSecondPass()) forSlices(carver);
     if (p_.dWeight) forScaledRows(carver);
     vectors(carver, {&w_.order, &w_.run}, kept_, i32);
     vectors(carver, {&w_.slot}, v, i32);
@@ -143,19 +141,25 @@ private:
     w_.biasParts = carver.matrix(f32, ceilDiv(kept_, kSummedRows), classes, wholeStride(classes));
   }
 
-  void forSlices(Carver &carver, int64_t classes) {
+  void forSlices(Carver &carver) {
     w_.allX = carver.matrix(p_.element, kept_, p_.hidden, p_.hidden);
     Carver inTurn = carver;
-    w_.slice = cutSlice(p_, config_, classes, carver);
+    w_.slice = cutSlice(p_, config_, config_.sliceClasses, carver);
     if (config_.lentClasses) {
-      Carver lent(lent_);
-      lent.skipTo(lentSliceBegin(p_, config_));
+      Carver lent = lentFrom(lentSliceBegin(p_, config_));
       w_.lentSlice = cutSlice(p_, config_, config_.lentClasses, lent);
     }
     if (!config_.keptClasses) return;
+    Carver lent = lentFrom(keptBegin(p_, config_));
+    w_.kept.e = cutE(p_, p_.rows, config_.keptClasses, lent);
+    w_.kept.u = cutOneHot(p_, config_, keptSlice(p_, config_), inTurn);
+  }
+
+  /// What dW lends, but for its first bytes.
+  Carver lentFrom(int64_t begin) const {
     Carver lent(lent_);
-    lent.skipTo(keptBegin(p_, config_));
-    w_.kept = {cutE(p_, config_.keptClasses, lent), cutOneHot(p_, config_, keptSlice(p_, config_), inTurn)};
+    lent.skipTo(begin);
+    return lent;
   }
 
   void forScaledRows(Carver &carver) {
@@ -175,9 +179,9 @@ private:
   static constexpr ElementType f32 = ElementType::f32, i32 = ElementType::i32;
   const Problem &p_;
   const Config &config_;
+  void *const lent_;
   const int64_t chunk_, kept_; ///< rows of a chunk, and those that dW and db are made of at once
   const int64_t tiles_;        ///< blocks of columns of the forward product
-  void *lent_ = nullptr;
   Workspace w_;
 };
 
@@ -190,7 +194,7 @@ int64_t paddedStride(int64_t columns, ElementType element) {
 }
 
 Workspace layOut(const Problem &problem, const Config &config, void *base, void *lent) {
-  return Layout(problem, config).cut(base, lent);
+  return Layout(problem, config, lent).cut(base);
 }
 
 void *lentMemory(const TensorRef &dWeight) {
@@ -199,9 +203,9 @@ void *lentMemory(const TensorRef &dWeight) {
 }
 
 int64_t exponentialBytes(const Problem &problem, int64_t chunkRows) {
-  const ElementType type = problem.exponentials();
-  const int64_t rowBytes = paddedStride(problem.classes, type) * static_cast<int64_t>(elementBytes(type));
-  return std::min(chunkRows, problem.rows) * rowBytes;
+  Carver counting(nullptr);
+  cutE(problem, std::min(chunkRows, problem.rows), problem.classes, counting);
+  return counting.bytes();
 }
 
 bool isLent(const Problem &problem, int64_t chunkRows) {
@@ -213,7 +217,7 @@ bool isLent(const Problem &problem, int64_t chunkRows) {
 
 int64_t keptSlice(const Problem &problem, const Config &config) {
   Carver slice(nullptr), u(nullptr);
-  cutSlice(problem, config, std::min(config.sliceClasses, problem.classes), slice);
+  cutSlice(problem, config, config.sliceClasses, slice);
   cutOneHot(problem, config, config.widestSlice(), u);
   return u.bytes() <= slice.bytes() ? config.widestSlice() : config.sliceClasses;
 }
@@ -226,7 +230,7 @@ int64_t lentSliceBegin(const Problem &problem, const Config &config) {
 
 int64_t keptBegin(const Problem &problem, const Config &config) {
   Carver counting(nullptr);
-  cutE(problem, config.keptClasses, counting);
+  cutE(problem, problem.rows, config.keptClasses, counting);
   return lastPieces(problem, counting);
 }
 

@@ -54,6 +54,15 @@ protected:
     return result.report;
   }
 
+  /// The same of random bf16 numbers, by a variant, within so much memory.
+  LossReport run(int64_t rows, int64_t hidden, int64_t classes, int64_t limit,
+                 Variant variant = Variant::automatic) {
+    LossCall call;
+    call.variant = variant;
+    call.workspaceLimit = limit;
+    return run(makeCase(test::DataKind::random, rows, hidden, classes, ElementType::bf16), call);
+  }
+
   /// Of both operands at least; other kernels have fewer. Pairs are ranked where E's rows or X's are shared.
   void expectMapsOfProducts() {
     for (const auto &[name, artifact] : kernels) {
@@ -74,9 +83,7 @@ LossCase smallCase(int64_t hidden, ElementType element = ElementType::bf16) {
 }
 
 TEST_F(HopperCall, CopiesOperandsByTma) {
-  LossCall call;
-  call.workspaceLimit = 1 << 20; // three chunks: both kinds of dW
-  const LossReport report = run(makeCase(test::DataKind::random, 1000, 64, 1000, ElementType::bf16), call);
+  const LossReport report = run(1000, 64, 1000, 1 << 20); // three chunks: both kinds of dW
   EXPECT_THAT(report.configuration, HasSubstr("forward 128x192/0 pingPong"));
   EXPECT_EQ(kernels.count("lce_dw"), 2u);
   EXPECT_EQ(kernels.count("lce_round_sums"), 1u);
@@ -86,10 +93,7 @@ TEST_F(HopperCall, CopiesOperandsByTma) {
 }
 
 TEST_F(HopperCall, RecomputesByTma) {
-  LossCall call;
-  call.variant = Variant::recompute;
-  call.workspaceLimit = 2 << 20; // several chunks and slices
-  const LossReport report = run(makeCase(test::DataKind::random, 1000, 64, 3000, ElementType::bf16), call);
+  const LossReport report = run(1000, 64, 3000, 2 << 20, Variant::recompute); // several chunks and slices
   EXPECT_EQ(report.variant, Variant::recompute);
   EXPECT_THAT(report.configuration, HasSubstr("slice 768"));
   for (const char *name : {"lce_dx", "lce_complete_again", "lce_dw"})
@@ -98,20 +102,14 @@ TEST_F(HopperCall, RecomputesByTma) {
 }
 
 TEST_F(HopperCall, RecomputesByTmaInWhatTheGradientLends) {
-  LossCall call;
-  call.variant = Variant::recompute;
-  call.workspaceLimit = 1 << 20;
-  const LossReport report = run(makeCase(test::DataKind::random, 300, 256, 6000, ElementType::bf16), call);
+  const LossReport report = run(300, 256, 6000, 1 << 20, Variant::recompute);
   EXPECT_THAT(report.configuration, HasSubstr("in dw's memory"));
   EXPECT_EQ(kernels.count("lce_keep"), 1u);
   expectMapsOfProducts();
 }
 
 TEST_F(HopperCall, AddsUpInPlaceByTma) {
-  LossCall call;
-  call.variant = Variant::chunked;
-  call.workspaceLimit = 640 << 10;
-  const LossReport report = run(makeCase(test::DataKind::random, 1000, 64, 3000, ElementType::bf16), call);
+  const LossReport report = run(1000, 64, 3000, 640 << 10, Variant::chunked);
   EXPECT_THAT(report.configuration, HasSubstr("in place"));
   EXPECT_EQ(kernels.count("lce_dw"), 2u);
   EXPECT_EQ(kernels.count("lce_round_sums"), 1u);

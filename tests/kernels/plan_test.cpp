@@ -292,7 +292,7 @@ TEST(PlanForHopper, RecomputesInWhatTheGradientLends) {
   const Config config = *plan(p, Variant::recompute, limit, h200());
   EXPECT_EQ(config.chunkRows, 768);
   EXPECT_EQ(config.sliceClasses, 16 * 192);
-  EXPECT_EQ(config.lentClasses, 33 * 192) << "32 tiles of the logits, and two of dW's half, for each of 132";
+  EXPECT_EQ(config.lentClasses, 33 * 192) << "32 tiles of the logits, and four of dW, for each of 132";
   EXPECT_EQ(config.keptClasses, 4 * config.lentClasses);
   EXPECT_LE(layOut(p, config, nullptr).bytes, limit);
 
