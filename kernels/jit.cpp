@@ -54,8 +54,7 @@ StatusOr<std::vector<KernelHandle>> jitAll(Runtime &runtime, const std::vector<J
   return kernels;
 }
 
-Status launch(Runtime &runtime, const Kernel &kernel, const std::vector<KernelArgument> &arguments,
-              Stream stream) {
+Status launch(Runtime &runtime, const Kernel &kernel, ArgumentSpan arguments, Stream stream) {
   TW_ASSIGN_OR_RETURN(const KernelHandle loaded, jit(runtime, kernel));
   return runtime.device().launch(*loaded, arguments, stream);
 }

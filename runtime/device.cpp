@@ -71,9 +71,8 @@ Status checkArgument(const Artifact &artifact, const Parameter &parameter, const
 }
 
 /// How far a grid axis reaches. The axis comes from a compiled kernel, so it is checked as our own mistake.
-StatusOr<int64_t> extentOf(const Artifact &artifact, const GridAxis &axis,
-                           const std::vector<KernelArgument> &arguments) {
-  if (axis.parameter < 0 || axis.parameter >= static_cast<int>(arguments.size()) || axis.block < 1)
+StatusOr<int64_t> extentOf(const Artifact &artifact, const GridAxis &axis, ArgumentSpan arguments) {
+  if (axis.parameter < 0 || axis.parameter >= static_cast<int>(arguments.size) || axis.block < 1)
     return internalError("kernel '" + artifact.kernel + "' has a grid axis that fits no parameter");
   const Parameter &parameter = artifact.parameters[axis.parameter];
   const KernelArgument &argument = arguments[axis.parameter];
@@ -115,17 +114,16 @@ TensorRef TensorRef::columns(int64_t first, int64_t count) const {
 
 Status Device::assemble(Artifact &) { return {}; }
 
-StatusOr<std::vector<int64_t>> gridFor(const Artifact &artifact,
-                                       const std::vector<KernelArgument> &arguments) {
-  if (arguments.size() != artifact.parameters.size())
+StatusOr<Grid> gridFor(const Artifact &artifact, ArgumentSpan arguments) {
+  if (arguments.size != artifact.parameters.size())
     return userError("kernel '" + artifact.kernel + "' takes " + std::to_string(artifact.parameters.size()) +
-                     " arguments, found " + std::to_string(arguments.size()));
-  for (std::size_t i = 0; i < arguments.size(); ++i)
+                     " arguments, found " + std::to_string(arguments.size));
+  for (std::size_t i = 0; i < arguments.size; ++i)
     TW_RETURN_IF_ERROR(checkArgument(artifact, artifact.parameters[i], arguments[i]));
   if (artifact.grid.size() > 3)
     return internalError("kernel '" + artifact.kernel + "' has more than 3 grid axes");
 
-  std::vector<int64_t> grid(3, 1);
+  Grid grid = {1, 1, 1};
   int64_t programs = 1;
   for (std::size_t axis = 0; axis < artifact.grid.size(); ++axis) {
     TW_ASSIGN_OR_RETURN(int64_t extent, extentOf(artifact, artifact.grid[axis], arguments));

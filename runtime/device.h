@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <variant>
@@ -36,6 +38,28 @@ struct TensorRef {
 
 /// What one kernel parameter is bound to, in the order of `Artifact::parameters`.
 using KernelArgument = std::variant<TensorRef, int64_t, float>;
+
+/// A launch's arguments, not owned. Made from a vector or a braced list of a call, whose elements live until
+/// the call returns; nothing is copied, so a launch needs no heap.
+struct ArgumentSpan {
+  const KernelArgument *data = nullptr;
+  std::size_t size = 0;
+
+  ArgumentSpan() = default;
+  ArgumentSpan(const KernelArgument *data, std::size_t size) : data(data), size(size) {}
+  ArgumentSpan(const std::vector<KernelArgument> &arguments)
+      : data(arguments.data()), size(arguments.size()) {}
+  ArgumentSpan(std::initializer_list<KernelArgument> arguments) : size(arguments.size()) {
+    data = arguments.begin(); // not in the initialisers, where GCC warns of what the comment above says
+  }
+
+  const KernelArgument *begin() const { return data; }
+  const KernelArgument *end() const { return data + size; }
+  const KernelArgument &operator[](std::size_t i) const { return data[i]; }
+};
+
+/// Number of programs along each of three axes, 1 where there is none.
+using Grid = std::array<int64_t, 3>;
 
 /// A queue of work in order: a CUstream on CUDA, null (everything is synchronous) on the CPU.
 using Stream = void *;
@@ -89,7 +113,7 @@ public:
   /// Memory for work that is enqueued on `stream` from now on. It is freed in the stream's order too, behind
   /// the work that is then enqueued; other streams' work on it must be done by then, and the stream must
   /// still exist. Nothing waits for the device, so a call that allocates can be captured in a CUDA graph.
-  virtual StatusOr<Buffer> allocate(std::size_t bytes, Stream stream = nullptr) = 0;
+  virtual StatusOr<Buffer> allocate(std::size_t bytes, Stream stream) = 0;
   /// Returns when `source` may change again.
   virtual Status copyToDevice(void *destination, const void *source, std::size_t bytes, Stream stream) = 0;
   /// Returns when the bytes have arrived.
@@ -103,9 +127,8 @@ public:
   virtual Status assemble(Artifact &artifact);
   virtual StatusOr<std::unique_ptr<LoadedKernel>> load(const Artifact &artifact) = 0;
   /// Checks the arguments against the artifact's parameters, computes the grid from their sizes and enqueues
-  /// it.
-  virtual Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,
-                        Stream stream) = 0;
+  /// it. A launch that succeeds allocates nothing from the heap.
+  virtual Status launch(const LoadedKernel &kernel, ArgumentSpan arguments, Stream stream) = 0;
   virtual Status synchronize(Stream stream) = 0;
   /// Whether what is enqueued on the stream goes into a CUDA graph instead of running; then nothing may wait
   /// for the device.
@@ -124,9 +147,7 @@ public:
   virtual StatusOr<int64_t> peakBytes(Stream stream, const std::function<Status()> &work) = 0;
 };
 
-/// Number of programs along each of three grid axes (1 where there is none) for these arguments; a user error
-/// names the parameter whose argument does not fit.
-StatusOr<std::vector<int64_t>> gridFor(const Artifact &artifact,
-                                       const std::vector<KernelArgument> &arguments);
+/// The grid for these arguments; a user error names the parameter whose argument does not fit.
+StatusOr<Grid> gridFor(const Artifact &artifact, ArgumentSpan arguments);
 
 } // namespace tilewright

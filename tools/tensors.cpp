@@ -26,7 +26,7 @@ std::vector<float> valuesOf(const std::vector<uint16_t> &bits, ElementType eleme
 StatusOr<OwnedTensor> allocateTensor(Device &device, ElementType element, const std::vector<int64_t> &shape) {
   const bool isVector = shape.size() == 1;
   const int64_t elements = isVector ? shape[0] : shape[0] * shape[1];
-  TW_ASSIGN_OR_RETURN(Buffer buffer, device.allocate(elements * elementBytes(element)));
+  TW_ASSIGN_OR_RETURN(Buffer buffer, device.allocate(elements * elementBytes(element), nullptr));
   const TensorRef ref = isVector ? TensorRef::vector(buffer.data(), element, shape[0])
                                  : TensorRef::matrix(buffer.data(), element, shape[0], shape[1]);
   return OwnedTensor{std::move(buffer), ref};

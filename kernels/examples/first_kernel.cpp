@@ -21,7 +21,7 @@ Kernel scaleAndShift() {
 Status run(Runtime &runtime, std::vector<float> &numbers) {
   Device &device = runtime.device();
   const int64_t size = numbers.size(), bytes = size * sizeof(float);
-  TW_ASSIGN_OR_RETURN(const Buffer buffer, device.allocate(2 * bytes));
+  TW_ASSIGN_OR_RETURN(const Buffer buffer, device.allocate(2 * bytes, nullptr));
   float *data = static_cast<float *>(buffer.data());
   const TensorRef x = TensorRef::vector(data, ElementType::f32, size);
   const TensorRef y = TensorRef::vector(data + size, ElementType::f32, size);

@@ -10,6 +10,7 @@
 
 #include "compiler/base/elapsed.h"
 #include "compiler/base/hash.h"
+#include "runtime/argument_slots.h"
 #include "runtime/cpu/aligned_memory.h"
 #include "runtime/cpu/orc_loader.h"
 #include "runtime/cpu/resident_memory.h"
@@ -31,22 +32,6 @@ public:
 private:
   std::unique_ptr<LoadedObject> code_;
 };
-
-/// View of rank 1: pointer, size; of rank 2: pointer, rows, columns, row stride; index: its value; float: its
-/// bits.
-void appendSlots(const KernelArgument &argument, std::vector<int64_t> &slots) {
-  if (auto *tensor = std::get_if<TensorRef>(&argument)) {
-    slots.push_back(reinterpret_cast<int64_t>(tensor->data));
-    slots.insert(slots.end(), tensor->sizes, tensor->sizes + tensor->rank);
-    if (tensor->rank == 2) slots.push_back(tensor->rowStride);
-  } else if (auto *value = std::get_if<int64_t>(&argument)) {
-    slots.push_back(*value);
-  } else {
-    uint32_t bits = 0;
-    std::memcpy(&bits, &std::get<float>(argument), sizeof bits);
-    slots.push_back(bits);
-  }
-}
 
 /// Programs [begin, end) in their order: axis 0 varies fastest.
 void runPrograms(Program program, const int64_t *slots, const int64_t *grid, int64_t begin, int64_t end,
@@ -119,19 +104,23 @@ Status CpuDevice::fill(void *destination, int byte, std::size_t bytes, Stream) {
 }
 
 StatusOr<std::unique_ptr<LoadedKernel>> CpuDevice::load(const Artifact &artifact) {
+  if (slotsOf(artifact) > kMaxSlots)
+    return compileError("kernel '" + artifact.kernel + "': expected at most " + std::to_string(kMaxSlots) +
+                        " 8-byte parameters, found " + std::to_string(slotsOf(artifact)) +
+                        "; use fewer views");
   TW_ASSIGN_OR_RETURN(std::unique_ptr<LoadedObject> code,
                       LoadedObject::load(artifact.binary, artifact.kernel));
   return std::unique_ptr<LoadedKernel>(std::make_unique<CpuKernel>(artifact, std::move(code)));
 }
 
-Status CpuDevice::launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments, Stream) {
+Status CpuDevice::launch(const LoadedKernel &kernel, ArgumentSpan arguments, Stream) {
   auto *loaded = dynamic_cast<const CpuKernel *>(&kernel);
   const Artifact &artifact = kernel.artifact();
   if (!loaded) return userError("kernel '" + artifact.kernel + "' was loaded by another device than the CPU");
-  TW_ASSIGN_OR_RETURN(std::vector<int64_t> grid, gridFor(artifact, arguments));
-  std::vector<int64_t> slots;
+  TW_ASSIGN_OR_RETURN(const Grid grid, gridFor(artifact, arguments));
+  ArgumentSlots slots;
   for (const KernelArgument &argument : arguments)
-    appendSlots(argument, slots);
+    slots.append(argument);
 
   std::atomic<bool> outOfMemory{false};
   pool_.run(grid[0] * grid[1] * grid[2], [&](int64_t begin, int64_t end) {

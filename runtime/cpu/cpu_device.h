@@ -17,15 +17,14 @@ public:
   const DeviceInfo &info() const override { return info_; }
   const Target &target() const override { return target_; }
 
-  StatusOr<Buffer> allocate(std::size_t bytes, Stream stream = nullptr) override;
+  StatusOr<Buffer> allocate(std::size_t bytes, Stream stream) override;
   Status copyToDevice(void *destination, const void *source, std::size_t bytes, Stream stream) override;
   Status copyToHost(void *destination, const void *source, std::size_t bytes, Stream stream) override;
   Status copy(void *destination, const void *source, std::size_t bytes, Stream stream) override;
   Status fill(void *destination, int byte, std::size_t bytes, Stream stream) override;
 
   StatusOr<std::unique_ptr<LoadedKernel>> load(const Artifact &artifact) override;
-  Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,
-                Stream stream) override;
+  Status launch(const LoadedKernel &kernel, ArgumentSpan arguments, Stream stream) override;
   Status synchronize(Stream stream) override;
   bool isCapturing(Stream) override { return false; }
   TensorRef labelReport() override;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -17,14 +16,14 @@ namespace {
 
 /// One `run`. Lives on its caller's stack until no other thread uses it.
 struct Job {
-  Job(int64_t count, const ThreadPool::Work &work, int threads)
-      : count(count), work(work), threads(threads) {}
+  Job(int64_t count, ThreadPool::Work work, int threads) : count(count), work(work), threads(threads) {}
 
   const int64_t count;
-  const ThreadPool::Work &work;
+  const ThreadPool::Work work;
   const int threads;
   std::atomic<int64_t> next{0};
-  int helpers = 0; ///< threads inside `takeParts` besides the caller; guarded by State::mutex
+  int helpers = 0;      ///< threads inside `takeParts` besides the caller; guarded by State::mutex
+  Job *after = nullptr; ///< the next of State::jobs; guarded by State::mutex
 
   /// Sets the next part; false when all are taken. Parts shrink as the end nears: few claims, and no thread
   /// is left with much to do when the others are done.
@@ -49,7 +48,7 @@ struct ThreadPool::State {
   std::mutex mutex;
   std::condition_variable jobAdded;
   std::condition_variable helperLeft;
-  std::deque<Job *> jobs; ///< that may have parts left to take, oldest first
+  Job *jobs = nullptr; ///< that may have parts left to take, oldest first; linked by Job::after
   bool stopping = false;
   std::vector<std::thread> workers;
   const pid_t process = getpid();
@@ -59,7 +58,8 @@ struct ThreadPool::State {
   bool isCopy() const { return process != getpid(); }
   void startWorkers(int count);
   void workUntilStopped();
-  void withdraw(const Job *job) { jobs.erase(std::remove(jobs.begin(), jobs.end(), job), jobs.end()); }
+  void add(Job *job);
+  void withdraw(const Job *job);
 };
 
 void ThreadPool::State::startWorkers(int count) {
@@ -71,12 +71,29 @@ void ThreadPool::State::startWorkers(int count) {
   }
 }
 
+// The list is linked through the jobs themselves: a launch allocates nothing. It has an element for each
+// `run` under way.
+void ThreadPool::State::add(Job *job) {
+  Job **end = &jobs;
+  while (*end)
+    end = &(*end)->after;
+  *end = job;
+}
+
+void ThreadPool::State::withdraw(const Job *job) {
+  for (Job **at = &jobs; *at; at = &(*at)->after)
+    if (*at == job) {
+      *at = job->after;
+      return;
+    }
+}
+
 void ThreadPool::State::workUntilStopped() {
   std::unique_lock<std::mutex> lock(mutex);
   for (;;) {
-    jobAdded.wait(lock, [this] { return stopping || !jobs.empty(); });
+    jobAdded.wait(lock, [this] { return stopping || jobs; });
     if (stopping) return;
-    Job *job = jobs.front();
+    Job *job = jobs;
     ++job->helpers;
     lock.unlock();
     job->takeParts();
@@ -104,12 +121,12 @@ ThreadPool::~ThreadPool() {
     worker.join();
 }
 
-void ThreadPool::run(int64_t count, const Work &work) {
+void ThreadPool::run(int64_t count, Work work) {
   if (count <= 0) return;
   if (count == 1 || threads_ == 1 || state_->isCopy()) return work(0, count);
   Job job(count, work, threads_);
   std::unique_lock<std::mutex> lock(state_->mutex);
-  state_->jobs.push_back(&job);
+  state_->add(&job);
   lock.unlock();
   for (int64_t helpers = std::min<int64_t>(count, threads_) - 1; helpers > 0; --helpers)
     state_->jobAdded.notify_one();

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <type_traits>
 
 namespace tilewright {
 
@@ -17,12 +17,26 @@ public:
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
 
-  /// Does part of the work: numbers [begin, end). Must not throw.
-  using Work = std::function<void(int64_t begin, int64_t end)>;
+  /// Does part of the work: numbers [begin, end). Must not throw. Refers to a callable that outlives `run`;
+  /// a `std::function` would copy it to the heap.
+  class Work {
+  public:
+    template <typename Callable, typename = std::enable_if_t<!std::is_same_v<std::decay_t<Callable>, Work>>>
+    Work(Callable &&callable)
+        : callable_(const_cast<void *>(static_cast<const void *>(&callable))),
+          call_([](void *callable, int64_t begin, int64_t end) {
+            (*static_cast<std::remove_reference_t<Callable> *>(callable))(begin, end);
+          }) {}
+    void operator()(int64_t begin, int64_t end) const { call_(callable_, begin, end); }
+
+  private:
+    void *callable_;
+    void (*call_)(void *callable, int64_t begin, int64_t end);
+  };
 
   /// Cuts [0, count) into contiguous parts, large ones first, which threads take as they become free. Returns
   /// when all of it is done.
-  void run(int64_t count, const Work &work);
+  void run(int64_t count, Work work);
 
   int threads() const { return threads_; }
 

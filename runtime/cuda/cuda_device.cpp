@@ -192,8 +192,7 @@ StatusOr<std::unique_ptr<LoadedKernel>> CudaDevice::load(const Artifact &artifac
                                                                                         : Buffer());
 }
 
-Status CudaDevice::launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,
-                          Stream stream) {
+Status CudaDevice::launch(const LoadedKernel &kernel, ArgumentSpan arguments, Stream stream) {
   auto *loaded = dynamic_cast<const CudaKernel *>(&kernel);
   if (!loaded || !loaded->isOf(*context_))
     return userError("kernel '" + kernel.artifact().kernel + "' was loaded by another device than this GPU");

@@ -31,7 +31,7 @@ public:
   const DeviceInfo &info() const override { return description_.info; }
   const Target &target() const override { return description_.target; }
 
-  StatusOr<Buffer> allocate(std::size_t bytes, Stream stream = nullptr) override;
+  StatusOr<Buffer> allocate(std::size_t bytes, Stream stream) override;
   Status copyToDevice(void *destination, const void *source, std::size_t bytes, Stream stream) override;
   Status copyToHost(void *destination, const void *source, std::size_t bytes, Stream stream) override;
   Status copy(void *destination, const void *source, std::size_t bytes, Stream stream) override;
@@ -39,8 +39,7 @@ public:
 
   Status assemble(Artifact &artifact) override;
   StatusOr<std::unique_ptr<LoadedKernel>> load(const Artifact &artifact) override;
-  Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments,
-                Stream stream) override;
+  Status launch(const LoadedKernel &kernel, ArgumentSpan arguments, Stream stream) override;
   Status synchronize(Stream stream) override;
   bool isCapturing(Stream stream) override;
   TensorRef labelReport() override;

@@ -5,14 +5,13 @@
 #include <climits>
 #include <cstring>
 
+#include "runtime/argument_slots.h"
 #include "runtime/cuda/assembler.h"
 
 namespace tilewright::cuda {
 namespace {
 
-constexpr int kMaxParameterBytes = 4096; ///< of a kernel, on every GPU
-constexpr int kMaxSlots = kMaxParameterBytes / 8;
-constexpr int kMaxTensorMaps = kMaxParameterBytes / sizeof(CUtensorMap);
+constexpr int kMaxTensorMaps = kMaxSlots * 8 / sizeof(CUtensorMap);
 constexpr int kMaxThreads = 1024;
 constexpr int64_t kMaxPrograms[3] = {INT_MAX, 65535, 65535}; ///< along each grid axis, on every GPU
 
@@ -20,15 +19,8 @@ Status kernelError(const Artifact &artifact, const Status &cause) {
   return {cause.kind(), "kernel '" + artifact.kernel + "': " + cause.message()};
 }
 
-int slotsOf(const Parameter &parameter) {
-  if (parameter.kind != Parameter::Kind::view) return 1;
-  return parameter.rank == 1 ? 2 : 4;
-}
-
 Status checkArtifact(const Artifact &artifact) {
-  int slots = artifact.ranksClusters;
-  for (const Parameter &parameter : artifact.parameters)
-    slots += slotsOf(parameter);
+  const int slots = slotsOf(artifact) + artifact.ranksClusters;
   for (const TensorMap &map : artifact.tensorMaps)
     TW_RETURN_IF_ERROR(checkTensorMap(artifact, map));
   const std::size_t maps = artifact.tensorMaps.size(), slotsOfMap = sizeof(CUtensorMap) / 8;
@@ -113,20 +105,12 @@ StatusOr<std::unique_ptr<LoadedKernel>> loadBinary(const std::shared_ptr<const C
 }
 
 /// A launch's parameters as the driver wants them: the address of each. Left uninitialised but for what is
-/// written: clearing 8 KiB would cost more than the rest.
-class Slots {
+/// written: clearing 12 KiB would cost more than the rest.
+class Parameters {
 public:
-  void append(const KernelArgument &argument) {
-    if (auto *tensor = std::get_if<TensorRef>(&argument)) {
-      append(&tensor->data, sizeof tensor->data);
-      for (int dim = 0; dim < tensor->rank; ++dim)
-        append(&tensor->sizes[dim], sizeof tensor->sizes[dim]);
-      if (tensor->rank == 2) append(&tensor->rowStride, sizeof tensor->rowStride);
-    } else if (auto *value = std::get_if<int64_t>(&argument)) {
-      append(value, sizeof *value);
-    } else {
-      append(&std::get<float>(argument), sizeof(float));
-    }
+  explicit Parameters(ArgumentSlots &slots) : count_(slots.count()) {
+    for (int i = 0; i < count_; ++i)
+      addresses_[i] = slots.data() + i;
   }
   /// The next tensor map, to be written before the launch.
   CUtensorMap &appendMap() {
@@ -137,18 +121,12 @@ public:
   void **addresses() { return addresses_; }
 
 private:
-  void append(const void *value, std::size_t bytes) {
-    addresses_[count_] = &values_[count_];
-    std::memcpy(&values_[count_++], value, bytes);
-  }
-
   int count_ = 0, mapCount_ = 0;
   CUtensorMap maps_[kMaxTensorMaps];
-  int64_t values_[kMaxSlots];
   void *addresses_[kMaxSlots];
 };
 
-Status checkGrid(const Artifact &artifact, const std::vector<int64_t> &grid) {
+Status checkGrid(const Artifact &artifact, const Grid &grid) {
   for (int axis = 0; axis < 3; ++axis)
     if (grid[axis] > kMaxPrograms[axis])
       return kernelError(artifact,
@@ -198,8 +176,7 @@ std::string describeLaunch(const CUlaunchConfig &config) {
 
 } // namespace
 
-std::array<unsigned, 3> ctasFor(const Artifact &artifact, const std::vector<int64_t> &grid,
-                                int multiprocessors) {
+std::array<unsigned, 3> ctasFor(const Artifact &artifact, const Grid &grid, int multiprocessors) {
   if (artifact.persistent) {
     const int64_t cluster = artifact.clusterCtas, besides = (grid[1] + cluster - 1) / cluster;
     const int64_t clusters = std::min<int64_t>(grid[0] * besides * grid[2], multiprocessors / cluster);
@@ -240,23 +217,24 @@ const void *CudaKernel::ranksOf(unsigned clusters) const {
   return ranks_.bytes() == clusters * sizeof(int32_t) ? ranks_.data() : nullptr;
 }
 
-Status CudaKernel::launch(const std::vector<KernelArgument> &arguments, CUstream stream) const {
-  TW_ASSIGN_OR_RETURN(const std::vector<int64_t> grid, gridFor(artifact(), arguments));
+Status CudaKernel::launch(ArgumentSpan arguments, CUstream stream) const {
+  TW_ASSIGN_OR_RETURN(const Grid grid, gridFor(artifact(), arguments));
   if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return {};
   if (!artifact().persistent) TW_RETURN_IF_ERROR(checkGrid(artifact(), grid));
   const std::array<unsigned, 3> ctas = ctasFor(artifact(), grid, multiprocessors_);
-  Slots slots;
+  ArgumentSlots slots;
   for (const KernelArgument &argument : arguments)
     slots.append(argument);
   if (artifact().ranksClusters)
     slots.append(reinterpret_cast<intptr_t>(ranksOf(ctas[0] / artifact().clusterCtas)));
+  Parameters parameters(slots);
 
   CurrentContext current(*context_);
   TW_RETURN_IF_ERROR(current.status());
   for (std::size_t i = 0; i < tensorMaps_.size(); ++i) {
     const KernelArgument &argument = arguments[artifact().tensorMaps[i].parameter];
     TW_RETURN_IF_ERROR(
-        tensorMaps_[i]->describe(context_->driver(), std::get<TensorRef>(argument), slots.appendMap()));
+        tensorMaps_[i]->describe(context_->driver(), std::get<TensorRef>(argument), parameters.appendMap()));
   }
   LaunchAttributes attributes(artifact(), startsEarly_);
   const CUlaunchConfig config = {ctas[0],
@@ -269,7 +247,8 @@ Status CudaKernel::launch(const std::vector<KernelArgument> &arguments, CUstream
                                  stream,
                                  attributes.data(),
                                  attributes.count()};
-  const CUresult result = context_->driver().cuLaunchKernelEx(&config, function_, slots.addresses(), nullptr);
+  const CUresult result =
+      context_->driver().cuLaunchKernelEx(&config, function_, parameters.addresses(), nullptr);
   if (result == CUDA_SUCCESS) return {};
   const Status cause = context_->driver().error(result, "cuLaunchKernelEx");
   return kernelError(artifact(), Status(cause.kind(), describeLaunch(config) + cause.message()));

@@ -13,8 +13,7 @@ namespace tilewright::cuda {
 
 /// CTAs along each axis of a launch. A persistent kernel counts its programs itself, and takes them in turn;
 /// CTAs of a cluster take neighbours, here as if along axis 1: any number of clusters does all programs.
-std::array<unsigned, 3> ctasFor(const Artifact &artifact, const std::vector<int64_t> &grid,
-                                int multiprocessors);
+std::array<unsigned, 3> ctasFor(const Artifact &artifact, const Grid &grid, int multiprocessors);
 
 /// A kernel's code on a device, with all that its launches have in common.
 class CudaKernel final : public LoadedKernel {
@@ -25,7 +24,7 @@ public:
                                                       const Artifact &artifact,
                                                       const DeviceDescription &device, Buffer ranks);
 
-  Status launch(const std::vector<KernelArgument> &arguments, CUstream stream) const;
+  Status launch(ArgumentSpan arguments, CUstream stream) const;
 
   bool isOf(const Context &context) const { return context_.get() == &context; }
 

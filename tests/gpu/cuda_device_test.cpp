@@ -277,18 +277,18 @@ TEST_F(CudaDeviceTest, TimesWhatTheDeviceDoes) {
 }
 
 TEST_F(CudaDeviceTest, TooLittleMemorySaysHowMuchThereIs) {
-  Status status = device().allocate(std::size_t(1) << 45).status();
+  Status status = device().allocate(std::size_t(1) << 45, nullptr).status();
   std::printf("%s\n", status.message().c_str());
   EXPECT_EQ(status.kind(), StatusKind::runtime);
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("35184372088832 bytes were asked for"), HasSubstr("free of")));
-  EXPECT_TRUE(device().allocate(100).ok()); // the next call is not affected
+  EXPECT_TRUE(device().allocate(100, nullptr).ok()); // the next call is not affected
 }
 
 TEST_F(CudaDeviceTest, MemoryAndKernelsMayOutliveTheirDevice) {
   auto second = *openCudaDevice(0);
   auto kernel = *second->load(test::nopArtifact());
-  Buffer buffer = *second->allocate(100);
+  Buffer buffer = *second->allocate(100, nullptr);
   second.reset();
   kernel.reset();
   buffer = Buffer();
@@ -344,7 +344,7 @@ void writeWhereNobodyMay() {
   auto kernel = (*device)->load(test::spoilArtifact());
   Status launched = (*device)->launch(**kernel, {int64_t(1) << 50}, nullptr);
   Status found = (*device)->synchronize(nullptr);
-  Status after = (*device)->allocate(100).status();
+  Status after = (*device)->allocate(100, nullptr).status();
   std::fprintf(stderr, "%s\nthen: %s\n", found.message().c_str(), after.message().c_str());
   std::exit(launched.ok() && !found.ok() && !after.ok() ? 0 : 1);
 }

@@ -231,7 +231,8 @@ private:
       const int64_t tiles = (data_.shape().classes + config_.block.columns - 1) / config_.block.columns;
       TensorRef tensor = TensorRef::matrix(nullptr, ElementType::f32, data_.shape().rows, tiles);
       tensor.rowStride = (tiles + 3) / 4 * 4;
-      TW_ASSIGN_OR_RETURN(Buffer buffer, data_.device().allocate(4 * tensor.sizes[0] * tensor.rowStride));
+      TW_ASSIGN_OR_RETURN(Buffer buffer,
+                          data_.device().allocate(4 * tensor.sizes[0] * tensor.rowStride, nullptr));
       tensor.data = buffer.data();
       buffers_.push_back(std::move(buffer));
       return KernelArgument(tensor);

@@ -47,7 +47,7 @@ StatusOr<ProductData::Item> ProductData::makeMatrix(ElementType element, int64_t
       asExponentials ? lce::paddedStride(columns, element) : (columns + step - 1) / step * step;
   const int64_t bytes = rows * stride * bytesOf(element), periodBytes = kPeriod * bytesOf(element);
   Item item;
-  TW_ASSIGN_OR_RETURN(item.buffer, device_.allocate(bytes));
+  TW_ASSIGN_OR_RETURN(item.buffer, device_.allocate(bytes, nullptr));
   item.ref = TensorRef::matrix(item.buffer.data(), element, rows, columns);
   item.ref.rowStride = stride;
   if (!draw) return item;
@@ -70,7 +70,7 @@ StatusOr<ProductData::Item> ProductData::makeVector(ElementType element, int64_t
     encode(element, value(i), &bytes[i * bytesOf(element)]);
     item.values.push_back(decode(element, &bytes[i * bytesOf(element)]));
   }
-  TW_ASSIGN_OR_RETURN(item.buffer, device_.allocate(bytes.size()));
+  TW_ASSIGN_OR_RETURN(item.buffer, device_.allocate(bytes.size(), nullptr));
   item.ref = TensorRef::vector(item.buffer.data(), element, size);
   TW_RETURN_IF_ERROR(device_.copyToDevice(item.buffer.data(), bytes.data(), bytes.size(), nullptr));
   return item;

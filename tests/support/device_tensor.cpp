@@ -85,7 +85,7 @@ std::unique_ptr<Runtime> openRuntime(const std::string &device, int threads) {
 DeviceTensor::DeviceTensor(Device &device, TensorRef shape) : device_(&device), ref_(shape) {
   const int64_t elements = ref_.rank == 1 ? ref_.sizes[0] : ref_.sizes[0] * ref_.rowStride;
   const std::size_t bytes = elements * elementBytes(ref_.element);
-  buffer_ = required(device.allocate(bytes > 0 ? bytes : 1));
+  buffer_ = required(device.allocate(bytes > 0 ? bytes : 1, nullptr));
   ref_.data = buffer_.data();
   require(device.fill(buffer_.data(), kGap, bytes, nullptr));
 }

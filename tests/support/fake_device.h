@@ -22,7 +22,7 @@ public:
   const DeviceInfo &info() const override { return info_; }
   const Target &target() const override { return target_; }
 
-  StatusOr<Buffer> allocate(std::size_t bytes, Stream = nullptr) override {
+  StatusOr<Buffer> allocate(std::size_t bytes, Stream) override {
     std::shared_ptr<void> memory(std::calloc(bytes + 1, 1), std::free);
     return Buffer(memory.get(), bytes, memory);
   }
@@ -46,7 +46,7 @@ public:
     if (artifact.binary.rfind("refuse", 0) == 0) return runtimeError("the fake device refuses this binary");
     return std::make_unique<LoadedKernel>(artifact);
   }
-  Status launch(const LoadedKernel &kernel, const std::vector<KernelArgument> &arguments, Stream) override {
+  Status launch(const LoadedKernel &kernel, ArgumentSpan arguments, Stream) override {
     ++launches;
     TW_RETURN_IF_ERROR(gridFor(kernel.artifact(), arguments).status());
     return onLaunch ? onLaunch(kernel.artifact(), arguments) : Status();
@@ -66,7 +66,7 @@ public:
 
   std::function<void(const Artifact &)> onLoad; ///< from any thread
   /// What it runs instead of nothing.
-  std::function<Status(const Artifact &, const std::vector<KernelArgument> &)> onLaunch;
+  std::function<Status(const Artifact &, ArgumentSpan)> onLaunch;
   std::atomic<int> loads{0};
   std::atomic<int> launches{0};
   std::atomic<double> clock{0}; ///< milliseconds; stands still but for what a test's work adds

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <numeric>
 
+#include "runtime/argument_slots.h"
 #include "runtime/cuda/cuda_kernel.h"
 #include "tests/support/ptx_execution.h"
 
@@ -11,25 +12,14 @@ namespace {
 
 using namespace ptx;
 
-/// As a launch passes them: of a tensor its address, sizes, and a matrix's stride.
-std::vector<uint64_t> parametersOf(const std::vector<KernelArgument> &arguments) {
-  std::vector<uint64_t> parameters;
-  for (const KernelArgument &argument : arguments) {
-    if (const auto *tensor = std::get_if<TensorRef>(&argument)) {
-      parameters.push_back(reinterpret_cast<uintptr_t>(tensor->data));
-      for (int axis = 0; axis < tensor->rank; ++axis)
-        parameters.push_back(tensor->sizes[axis]);
-      if (tensor->rank == 2) parameters.push_back(tensor->rowStride);
-    } else if (const auto *number = std::get_if<int64_t>(&argument)) {
-      parameters.push_back(*number);
-    } else {
-      parameters.push_back(toBits(std::get<float>(argument)));
-    }
-  }
-  return parameters;
+std::vector<uint64_t> parametersOf(ArgumentSpan arguments) {
+  ArgumentSlots slots;
+  for (const KernelArgument &argument : arguments)
+    slots.append(argument);
+  return {slots.data(), slots.data() + slots.count()};
 }
 
-std::deque<BoxMap> boxMapsOf(const Artifact &artifact, const std::vector<KernelArgument> &arguments) {
+std::deque<BoxMap> boxMapsOf(const Artifact &artifact, ArgumentSpan arguments) {
   std::deque<BoxMap> maps;
   for (const TensorMap &map : artifact.tensorMaps) {
     const auto &tensor = std::get<TensorRef>(arguments[map.parameter]);
@@ -75,9 +65,9 @@ void runAll(const Program &program, const Artifact &artifact, const std::array<u
 
 } // namespace
 
-Status interpretPtx(const Artifact &artifact, const std::vector<KernelArgument> &arguments) {
+Status interpretPtx(const Artifact &artifact, ArgumentSpan arguments) {
   constexpr int kMultiprocessors = 4;
-  TW_ASSIGN_OR_RETURN(const std::vector<int64_t> grid, gridFor(artifact, arguments));
+  TW_ASSIGN_OR_RETURN(const Grid grid, gridFor(artifact, arguments));
   std::deque<BoxMap> maps = boxMapsOf(artifact, arguments);
   std::vector<uint64_t> parameters = parametersOf(arguments);
   const std::array<unsigned, 3> ctas = cuda::ctasFor(artifact, grid, kMultiprocessors);

@@ -16,6 +16,6 @@ namespace tilewright::test {
 /// global memory is the same for all. A user error names an argument that does not fit; an internal one an
 /// instruction that is not known, an access that is not aligned, a warp whose threads have gone different
 /// ways where they should be together, and where all wait forever.
-Status interpretPtx(const Artifact &artifact, const std::vector<KernelArgument> &arguments);
+Status interpretPtx(const Artifact &artifact, ArgumentSpan arguments);
 
 } // namespace tilewright::test

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/allocation_count.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/tiny_object.h"
 
@@ -158,6 +159,50 @@ TEST(CpuDevice, AKernelKeepsItsCodeWithoutTheDevice) {
   EXPECT_EQ(out, 2.0f);
 }
 
+// The first launch may fill stocks that threads keep.
+TEST(CpuDevice, LaunchesAfterTheFirstLeaveTheHeapAlone) {
+  for (int threads : {1, 4}) {
+    CpuDevice device(threads);
+    Artifact artifact = markArtifact();
+    artifact.grid = {{1, 0, 1}};
+    auto kernel = device.load(artifact);
+    ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+    std::vector<float> out(64);
+    const std::vector<KernelArgument> arguments = {
+        TensorRef::vector(out.data(), ElementType::f32, out.size()), int64_t(64), 0.0f};
+    bool good = device.launch(**kernel, arguments, nullptr).ok();
+    const int64_t before = test::allocationCount();
+    for (int i = 0; i < 100; ++i)
+      good &= device.launch(**kernel, arguments, nullptr).ok();
+    EXPECT_EQ(test::allocationCount() - before, 0) << threads << " threads";
+    EXPECT_TRUE(good);
+  }
+}
+
+TEST(CpuDevice, LaunchesWithScratchLeaveTheHeapAlone) {
+  CpuDevice device(1);
+  auto kernel = device.load(scratchArtifact(4096 * 8));
+  ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+  std::vector<int64_t> out(4);
+  const std::vector<KernelArgument> arguments = {TensorRef::vector(out.data(), ElementType::i64, out.size())};
+  bool good = device.launch(**kernel, arguments, nullptr).ok();
+  const int64_t before = test::allocationCount();
+  good &= device.launch(**kernel, arguments, nullptr).ok();
+  EXPECT_EQ(test::allocationCount() - before, 0);
+  EXPECT_TRUE(good);
+}
+
+TEST(CpuDevice, AKernelOfTooManyParametersIsRefusedAtLoad) {
+  Artifact artifact = markArtifact();
+  while (artifact.parameters.size() < 511)
+    artifact.parameters.push_back({Parameter::Kind::index, "n", ElementType::f32, 0, false});
+  EXPECT_TRUE(CpuDevice(1).load(artifact).ok()); // 512 words: the tensor has two
+  artifact.parameters.push_back({Parameter::Kind::index, "n", ElementType::f32, 0, false});
+  const Status status = CpuDevice(1).load(artifact).status();
+  EXPECT_EQ(status.kind(), StatusKind::compile);
+  EXPECT_THAT(status.message(), HasSubstr("expected at most 512 8-byte parameters, found 513"));
+}
+
 TEST(CpuDevice, ArgumentsAreChecked) {
   CpuDevice device(1);
   auto kernel = device.load(markArtifact());
@@ -175,7 +220,7 @@ TEST(CpuDevice, KernelsOfAnotherDeviceAreRefused) {
 TEST(CpuDevice, MemoryIsAlignedFilledAndCopied) {
   CpuDevice device(1);
   for (std::size_t bytes : {std::size_t(0), std::size_t(1), std::size_t(100), std::size_t(5) << 20}) {
-    auto buffer = device.allocate(bytes);
+    auto buffer = device.allocate(bytes, nullptr);
     ASSERT_TRUE(buffer.ok());
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % 64, 0u);
     EXPECT_EQ(buffer->bytes(), bytes);
@@ -187,10 +232,10 @@ TEST(CpuDevice, MemoryIsAlignedFilledAndCopied) {
 }
 
 TEST(CpuDevice, TooMuchMemoryIsAnError) {
-  auto buffer = CpuDevice(1).allocate(std::size_t(1) << 62);
+  auto buffer = CpuDevice(1).allocate(std::size_t(1) << 62, nullptr);
   ASSERT_FALSE(buffer.ok());
   EXPECT_EQ(buffer.status().kind(), StatusKind::runtime);
-  EXPECT_FALSE(CpuDevice(1).allocate(SIZE_MAX).ok());
+  EXPECT_FALSE(CpuDevice(1).allocate(SIZE_MAX, nullptr).ok());
 }
 
 TEST(CpuDevice, SaysWhatItIs) {
@@ -282,7 +327,7 @@ TEST(CpuDevice, CopiesWithAllItsThreads) {
 TEST(CpuDevice, SeesThePeakOfMemory) {
   CpuDevice device(1);
   const StatusOr<int64_t> peak = device.peakBytes(nullptr, [&]() -> Status {
-    TW_ASSIGN_OR_RETURN(const Buffer large, device.allocate(64 << 20));
+    TW_ASSIGN_OR_RETURN(const Buffer large, device.allocate(64 << 20, nullptr));
     return device.fill(large.data(), 1, large.bytes(), nullptr);
   });
   ASSERT_TRUE(peak.ok());

@@ -133,7 +133,7 @@ TEST_F(CudaDeviceTest, CopiesArriveBeforeTheCallReturns) {
   std::iota(source.begin(), source.end(), 0);
   const std::size_t bytes = source.size() * sizeof(int);
   FakeDriver::setCurrent(fake.primaryContext()); // then calls end with what they are about
-  auto buffer = device->allocate(bytes);
+  auto buffer = device->allocate(bytes, nullptr);
   ASSERT_TRUE(buffer.ok());
   ASSERT_TRUE(device->copyToDevice(buffer->data(), source.data(), bytes, nullptr).ok());
   EXPECT_EQ(fake.calls().back(), "cuStreamSynchronize");
@@ -165,14 +165,14 @@ TEST_F(CudaDeviceTest, MemoryComesAndGoesInItsStreamsOrder) {
 }
 
 TEST_F(CudaDeviceTest, TensorsWithoutElementsHaveAnAddress) {
-  auto buffer = device->allocate(0);
+  auto buffer = device->allocate(0, nullptr);
   ASSERT_TRUE(buffer.ok());
   EXPECT_NE(buffer->data(), nullptr);
   EXPECT_EQ(buffer->bytes(), 0u);
 }
 
 TEST_F(CudaDeviceTest, MemoryMayOutliveItsDevice) {
-  auto buffer = device->allocate(100);
+  auto buffer = device->allocate(100, nullptr);
   device.reset();
   EXPECT_EQ(fake.retained, 1);
   buffer = Buffer();
@@ -181,7 +181,7 @@ TEST_F(CudaDeviceTest, MemoryMayOutliveItsDevice) {
 }
 
 TEST_F(CudaDeviceTest, TooLittleMemorySaysHowMuchThereIs) {
-  Status status = device->allocate(std::size_t(1) << 50).status();
+  Status status = device->allocate(std::size_t(1) << 50, nullptr).status();
   EXPECT_EQ(status.kind(), StatusKind::runtime);
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("1125899906842624 bytes were asked for"), HasSubstr("1000 free"),
@@ -189,7 +189,7 @@ TEST_F(CudaDeviceTest, TooLittleMemorySaysHowMuchThereIs) {
 }
 
 TEST_F(CudaDeviceTest, AFailedFreeThrowsNothing) {
-  auto buffer = device->allocate(100);
+  auto buffer = device->allocate(100, nullptr);
   fake.fail("cuMemFreeAsync", CUDA_ERROR_DEINITIALIZED);
   buffer = Buffer();
   fake.fail("cuMemFreeAsync", CUDA_SUCCESS);
@@ -224,11 +224,11 @@ TEST_F(CudaDeviceTest, CopiesOnTheDeviceWaitForNothing) {
 }
 
 TEST_F(CudaDeviceTest, ThePeakIsOfTheWorkAlone) {
-  auto before = device->allocate(5000);
-  { auto larger = device->allocate(1 << 20); } // an earlier peak
+  auto before = device->allocate(5000, nullptr);
+  { auto larger = device->allocate(1 << 20, nullptr); } // an earlier peak
   const StatusOr<int64_t> peak = device->peakBytes(nullptr, [&]() -> Status {
-    TW_RETURN_IF_ERROR(device->allocate(1000).status());
-    return device->allocate(700).status(); // the first is free again
+    TW_RETURN_IF_ERROR(device->allocate(1000, nullptr).status());
+    return device->allocate(700, nullptr).status(); // the first is free again
   });
   ASSERT_TRUE(peak.ok()) << peak.status().message();
   EXPECT_EQ(*peak, 1000);
@@ -264,7 +264,7 @@ TEST_F(CudaDeviceTest, WhatKernelsReportComesWithTheNextCallThatWaits) {
   for (const auto &wait : waits) {
     const int64_t bad[kLabelReportWords] = {132, 40, 40, -100, 132 + 40 + 40 - 100};
     std::copy(bad, bad + kLabelReportWords, words);
-    auto buffer = device->allocate(100);
+    auto buffer = device->allocate(100, nullptr);
     ASSERT_TRUE(buffer.ok());
     EXPECT_TRUE(device->fill(buffer->data(), 0, 100, nullptr).ok());
     const Status status = wait();
@@ -295,7 +295,7 @@ TEST_F(CudaDeviceTest, TimingWorkThatFailsReportsIt) {
 TEST_F(CudaDeviceTest, TheCallersContextIsUsedAndComesBack) {
   char other;
   FakeDriver::setCurrent(reinterpret_cast<CUcontext>(&other));
-  ASSERT_TRUE(device->allocate(10).ok());
+  ASSERT_TRUE(device->allocate(10, nullptr).ok());
   EXPECT_EQ(FakeDriver::current(), reinterpret_cast<CUcontext>(&other));
   FakeDriver::setCurrent(nullptr);
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/cuda/cuda_device.h"
+#include "tests/support/allocation_count.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/fake_driver.h"
 
@@ -66,6 +67,29 @@ protected:
   FakeDriver fake;
   std::unique_ptr<Device> device;
 };
+
+TEST_F(CudaKernelTest, LaunchesLeaveTheHeapAlone) {
+  // The fake notes what it is asked for, on the heap; these two are what a launch calls.
+  static CUcontext context;
+  context = fake.primaryContext();
+  Driver driver = fake.table();
+  driver.cuCtxGetCurrent = [](CUcontext *current) { return *current = context, CUDA_SUCCESS; };
+  driver.cuLaunchKernelEx = [](const CUlaunchConfig *, CUfunction, void **, void **) { return CUDA_SUCCESS; };
+  FakeDriver::setCurrent(context);
+  {
+    auto silent = *CudaDevice::open(driver, 0, [](const std::string &) { return std::optional<int>(); });
+    auto kernel = silent->load(axpyArtifact());
+    ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+    const std::vector<KernelArgument> arguments = axpyArguments();
+    bool good = true;
+    const int64_t before = test::allocationCount();
+    for (int i = 0; i < 10; ++i)
+      good &= silent->launch(**kernel, arguments, nullptr).ok();
+    EXPECT_EQ(test::allocationCount() - before, 0);
+    EXPECT_TRUE(good);
+  }
+  FakeDriver::setCurrent(nullptr);
+}
 
 TEST_F(CudaKernelTest, ArgumentsAreFlattenedInOrder) {
   auto kernel = device->load(axpyArtifact());
