@@ -9,7 +9,10 @@ namespace {
 
 // A matrix product in registers: panels of 4 rows of A and 32 columns of B, both zero-padded, k by k.
 constexpr int64_t kRows = 4, kVectors = 4, kColumns = 8 * kVectors;
-typedef double Vector __attribute__((vector_size(64)));
+// Not aligned: memory and the functions below would disagree on how a vector of 64 bytes is. Where a function
+// is not compiled for such vectors their alignment is 16 bytes, and where it is for half as long ones, it
+// expects 32.
+typedef double Vector __attribute__((vector_size(64), aligned(8), may_alias));
 
 __attribute__((always_inline)) inline void multiplyPanels(int64_t inner, const double *a, const Vector *b,
                                                           Vector (&sum)[kRows][kVectors]) {
@@ -72,14 +75,13 @@ void addProduct(int64_t rows, int64_t columns, int64_t inner, const MatrixView &
   });
   parallelFor((columns + kColumns - 1) / kColumns, [&](int64_t panel) {
     const int64_t first = panel * kColumns, width = std::min(kColumns, columns - first);
-    std::vector<Vector> packedB(inner * kVectors, Vector{});
-    double *flat = reinterpret_cast<double *>(packedB.data());
+    std::vector<double> packedB(inner * kColumns, 0.0);
     for (int64_t j = 0; j < width; ++j)
       for (int64_t k = 0; k < inner; ++k)
-        flat[k * kColumns + j] = b.at(k, first + j);
+        packedB[k * kColumns + j] = b.at(k, first + j);
     for (int64_t block = 0; block < rowPanels; ++block) {
       Vector sum[kRows][kVectors] = {};
-      kernel(inner, &packedA[block * inner * kRows], packedB.data(), sum);
+      kernel(inner, &packedA[block * inner * kRows], reinterpret_cast<const Vector *>(packedB.data()), sum);
       for (int64_t i = 0; i < std::min(kRows, rows - block * kRows); ++i)
         for (int64_t j = 0; j < width; ++j)
           c[(block * kRows + i) * columns + first + j] += sum[i][j / 8][j % 8];
