@@ -4,12 +4,15 @@
 #include <cmath>
 #include <limits>
 
+#include "autotune/cache_flush.h"
+#include "compiler/base/log.h"
+
 namespace tilewright {
 namespace {
 
 bool isStopped(const StopRequest &stop) { return stop && stop(); }
 
-/// Runs that fit a turn.
+/// Runs of so many milliseconds that fit a turn.
 int runsOf(double milliseconds, const MeasureOptions &options) {
   constexpr double most = 1000;
   return static_cast<int>(
@@ -17,42 +20,52 @@ int runsOf(double milliseconds, const MeasureOptions &options) {
 }
 
 /// Milliseconds of one of `runs` runs.
-StatusOr<double> turn(Device &device, Stream stream, const TimedWork &contestant, int runs) {
-  if (contestant.prepare) TW_RETURN_IF_ERROR(contestant.prepare());
-  TW_ASSIGN_OR_RETURN(const double milliseconds, device.time(stream, [&]() -> Status {
-    for (int i = 0; i < runs; ++i)
-      TW_RETURN_IF_ERROR(contestant.run());
-    return {};
-  }));
-  return milliseconds / runs;
+StatusOr<double> turn(Device &device, Stream stream, const TimedWork &work, int runs,
+                      const CacheFlush &flush) {
+  if (work.prepare) TW_RETURN_IF_ERROR(work.prepare());
+  // Back to back where that is possible, so that gaps between launches count once.
+  const int together = flush.isNeeded() ? 1 : runs;
+  double sum = 0;
+  for (int done = 0; done < runs; done += together) {
+    if (flush.isNeeded()) TW_RETURN_IF_ERROR(flush.run(device, stream));
+    TW_ASSIGN_OR_RETURN(const double milliseconds, device.time(stream, [&]() -> Status {
+      for (int i = 0; i < together; ++i)
+        TW_RETURN_IF_ERROR(work.run());
+      return {};
+    }));
+    sum += milliseconds;
+  }
+  return sum / runs;
 }
 
 /// One contestant so far.
 struct Entry {
-  std::vector<double> milliseconds; ///< of each turn
+  std::vector<double> milliseconds, megahertz; ///< of each turn
   Status failure;
+  bool hopeless = false; ///< as far as its first run can tell
   bool dropped = false;
+
+  bool isRunning() const { return !dropped && failure.ok(); }
+  bool isTimed() const { return failure.ok() && !milliseconds.empty(); }
+  /// Of all turns: a disturbance makes one slower, and must not throw a good contestant out.
+  double least() const { return *std::min_element(milliseconds.begin(), milliseconds.end()); }
 };
 
-void dropSlowOnes(std::vector<Entry> &entries, double factor) {
+/// Sets a mark on those that are slower than the fastest by a factor.
+void markSlowOnes(std::vector<Entry> &entries, double factor, bool Entry::*mark) {
   double fastest = std::numeric_limits<double>::infinity();
   for (const Entry &entry : entries)
-    if (entry.failure.ok() && !entry.milliseconds.empty())
-      fastest = std::min(fastest, median(entry.milliseconds));
-  // The best of its runs, lest one disturbance throw a good contestant out.
+    if (entry.isTimed()) fastest = std::min(fastest, median(entry.milliseconds));
   for (Entry &entry : entries)
-    if (!entry.milliseconds.empty() &&
-        *std::min_element(entry.milliseconds.begin(), entry.milliseconds.end()) > factor * fastest)
-      entry.dropped = true;
+    if (entry.isTimed() && entry.least() > factor * fastest) entry.*mark = true;
 }
 
 void dropSlowerHalf(std::vector<Entry> &entries, std::size_t survivors) {
   std::vector<Entry *> running;
   for (Entry &entry : entries)
-    if (!entry.dropped && !entry.milliseconds.empty()) running.push_back(&entry);
-  std::stable_sort(running.begin(), running.end(), [](const Entry *a, const Entry *b) {
-    return median(a->milliseconds) < median(b->milliseconds);
-  });
+    if (entry.isRunning() && entry.isTimed()) running.push_back(&entry);
+  std::stable_sort(running.begin(), running.end(),
+                   [](const Entry *a, const Entry *b) { return a->least() < b->least(); });
   for (std::size_t i = std::max(survivors, (running.size() + 1) / 2); i < running.size(); ++i)
     running[i]->dropped = true;
 }
@@ -60,7 +73,20 @@ void dropSlowerHalf(std::vector<Entry> &entries, std::size_t survivors) {
 StatusOr<Timing> resultOf(const Entry &entry) {
   TW_RETURN_IF_ERROR(entry.failure);
   if (entry.milliseconds.empty()) return runtimeError("stopped before it was timed");
-  return Timing{median(entry.milliseconds), static_cast<int>(entry.milliseconds.size())};
+  const double most = *std::max_element(entry.milliseconds.begin(), entry.milliseconds.end());
+  return Timing{median(entry.milliseconds), static_cast<int>(entry.milliseconds.size()),
+                Spread{entry.least(), most, median(entry.megahertz)}};
+}
+
+/// One that suits all contestants, lest some of them find their data in the caches and others not.
+CacheFlush flushFor(Device &device, Stream stream, const std::vector<TimedWork> &contestants) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const TimedWork &contestant : contestants)
+    least = std::min(least, contestant.workingSetBytes);
+  StatusOr<CacheFlush> flush = CacheFlush::make(device, stream, least);
+  if (flush.ok()) return *std::move(flush);
+  logWarning("measuring without flushing the device's caches: " + flush.status().message());
+  return {};
 }
 
 } // namespace
@@ -75,7 +101,8 @@ Status warmUp(Device &device, Stream stream, const TimedWork &work, const Measur
               const StopRequest &stop) {
   double before = 0;
   for (int i = 0; i < options.maxWarmUps && !isStopped(stop); ++i) {
-    TW_ASSIGN_OR_RETURN(const double now, turn(device, stream, work, i ? runsOf(before, options) : 1));
+    TW_ASSIGN_OR_RETURN(const double now,
+                        turn(device, stream, work, i ? runsOf(before, options) : 1, CacheFlush()));
     if (i > 0 && std::fabs(now - before) <= options.settledWithin * before) return {};
     before = now;
   }
@@ -84,21 +111,30 @@ Status warmUp(Device &device, Stream stream, const TimedWork &work, const Measur
 
 std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vector<TimedWork> &contestants,
                                    const MeasureOptions &options, const StopRequest &stop) {
+  const CacheFlush flush = flushFor(device, stream, contestants);
   std::vector<Entry> entries(contestants.size());
   for (int round = 0; round < options.repetitions && !isStopped(stop); ++round) {
     for (std::size_t i = 0; i < entries.size() && !isStopped(stop); ++i) {
       const std::size_t next = round % 2 ? entries.size() - 1 - i : i;
       Entry &entry = entries[next];
-      if (entry.dropped || !entry.failure.ok()) continue;
-      const int runs = round ? runsOf(entry.milliseconds.back(), options) : 1;
-      const StatusOr<double> time = turn(device, stream, contestants[next], runs);
-      if (time.ok())
-        entry.milliseconds.push_back(*time);
-      else
+      if (!entry.isRunning()) continue;
+      const bool isBrief = round == 0 || (round == 1 && entry.hopeless);
+      const int runs = isBrief ? 1 : runsOf(entry.milliseconds.back() + flush.milliseconds(), options);
+      const StatusOr<double> time = turn(device, stream, contestants[next], runs, flush);
+      if (!time.ok()) {
         entry.failure = time.status();
+        continue;
+      }
+      entry.milliseconds.push_back(*time);
+      entry.megahertz.push_back(device.clockMegahertz());
     }
-    dropSlowOnes(entries, round ? options.dropBeyond : options.hopelessBeyond);
-    if (round > 0) dropSlowerHalf(entries, options.survivors);
+    // A single run says too little to drop anyone.
+    if (round == 0) {
+      markSlowOnes(entries, options.hopelessBeyond, &Entry::hopeless);
+      continue;
+    }
+    markSlowOnes(entries, options.dropBeyond, &Entry::dropped);
+    dropSlowerHalf(entries, options.survivors);
   }
   std::vector<StatusOr<Timing>> results;
   for (const Entry &entry : entries)

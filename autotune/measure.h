@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "autotune/tuning_record.h"
 #include "compiler/base/status.h"
 #include "runtime/device.h"
 
@@ -16,11 +18,11 @@ struct MeasureOptions {
   double turnMilliseconds = 60;
   double settledWithin = 0.03; ///< warm-up ends when a turn is as fast as the one before, up to this share
   int maxWarmUps = 10;
-  /// Slower than the fastest by this factor in its first run: hopeless, and not repeated.
+  /// Slower than the fastest by this factor in its first run: its second turn, too, is one run.
   double hopelessBeyond = 1.3;
-  /// The same after each later round.
+  /// Who is slower by this factor in all turns of two rounds or more drops out.
   double dropBeyond = 1.1;
-  /// After each round but the first the slower half is not repeated, but these many are.
+  /// The slower half drops out after each round but the first, but these many stay.
   std::size_t survivors = 3;
 };
 
@@ -31,6 +33,7 @@ using StopRequest = std::function<bool()>;
 struct Timing {
   double milliseconds = 0; ///< of one run: the median of the turns' means
   int repetitions = 0;     ///< turns
+  Spread spread;           ///< of the turns
 };
 
 /// The middle one, or the mean of the two in the middle; of at least one value.
@@ -40,6 +43,7 @@ double median(std::vector<double> values);
 struct TimedWork {
   std::function<Status()> run;     ///< enqueues it once
   std::function<Status()> prepare; ///< enqueues what comes before a turn, untimed; may be null
+  int64_t workingSetBytes = 0;     ///< that a run reads and writes, at least; 0: not known
 };
 
 /// Runs the work until the device's clock has settled.
@@ -47,8 +51,9 @@ Status warmUp(Device &device, Stream stream, const TimedWork &work, const Measur
               const StopRequest &stop);
 
 /// Times the contestants in turn, round after round, in alternating order, so that a device that slows down
-/// slows all of them. In the order of the contestants: the timing, or why there is none (its own failure, or
-/// a stop before its first run).
+/// slows all of them. Before each run the device's caches are flushed, untimed, unless every contestant's
+/// working set exceeds them. In the order of the contestants: the timing, or why there is none (its own
+/// failure, or a stop before its first run).
 std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vector<TimedWork> &contestants,
                                    const MeasureOptions &options, const StopRequest &stop);
 

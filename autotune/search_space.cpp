@@ -48,13 +48,6 @@ NamedValues NamedValues::only(const std::vector<std::string> &names) const {
   return some;
 }
 
-std::string NamedValues::str() const {
-  std::string text;
-  for (const auto &[name, value] : values_)
-    text += (text.empty() ? "" : " ") + name + "=" + valueText(value);
-  return text;
-}
-
 void SearchSpace::add(const std::string &name, const std::vector<ParameterValue> &values) {
   SearchParameter parameter{name, {}};
   for (const ParameterValue &value : values)

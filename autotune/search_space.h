@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "compiler/base/status.h"
+
 namespace tilewright {
 
 /// A number, or the name of a choice.
@@ -27,7 +29,8 @@ public:
 
   const std::vector<std::pair<std::string, ParameterValue>> &all() const { return values_; }
   NamedValues only(const std::vector<std::string> &names) const; ///< those of these names that there are
-  std::string str() const;                                       ///< "chunk_rows=1024 variant=chunked"
+  /// "chunk_rows=1024 variant=chunked". Texts other than plain words are in quotes, with escapes.
+  std::string str() const;
   bool operator==(const NamedValues &other) const { return values_ == other.values_; }
 
 private:
@@ -38,6 +41,11 @@ private:
 
 /// One point of a search space.
 using Configuration = NamedValues;
+
+/// Reads what `str()` prints, from anyone; the result depends on the text alone, so it is the same in every
+/// process. A user error names the part that is wrong. Which names and values make sense is the operation's
+/// to check.
+StatusOr<Configuration> parseConfiguration(const std::string &text);
 
 /// What may be chosen, and the values that are worth trying.
 struct SearchParameter {

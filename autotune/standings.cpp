@@ -13,7 +13,8 @@ void Standings::add(const std::vector<MeasuredConfiguration> &race) {
       drifts.push_back(now.milliseconds / before->milliseconds);
   if (!drifts.empty())
     for (MeasuredConfiguration &earlier : measured_)
-      earlier.milliseconds *= median(drifts);
+      for (double *time : {&earlier.milliseconds, &earlier.spread.least, &earlier.spread.most})
+        *time *= median(drifts);
   for (const MeasuredConfiguration &now : race)
     if (const MeasuredConfiguration *before = find(now.configuration))
       measured_[before - measured_.data()] = now;

@@ -24,6 +24,9 @@ public:
   virtual Status prepare(const Configuration &) { return {}; }
   /// Enqueues it once.
   virtual Status run(const Configuration &configuration) = 0;
+  /// Bytes that a run reads and writes, at least; 0: not known. Where they exceed the device's caches, these
+  /// need not be flushed between runs.
+  virtual int64_t workingSetBytes() const { return 0; }
 };
 
 /// Parameters that are searched together while the others keep the best values found so far.

@@ -138,7 +138,8 @@ private:
 
   static TimedWork contestant(Workload &workload, const Configuration &configuration) {
     return {[&workload, configuration] { return workload.run(configuration); },
-            [&workload, configuration] { return workload.prepare(configuration); }};
+            [&workload, configuration] { return workload.prepare(configuration); },
+            workload.workingSetBytes()};
   }
 
   /// Those that could be timed, by rising time.
@@ -151,8 +152,8 @@ private:
     std::vector<MeasuredConfiguration> results;
     for (std::size_t i = 0; i < timings.size(); ++i) {
       if (timings[i].ok())
-        results.push_back(
-            {all[i], timings[i]->milliseconds, timings[i]->repetitions, tunable_.workspaceBytes(all[i])});
+        results.push_back({all[i], timings[i]->milliseconds, timings[i]->repetitions,
+                           tunable_.workspaceBytes(all[i]), timings[i]->spread, ""});
       else if (!stopped())
         outcome_.failures.push_back({all[i], timings[i].status().message()});
     }
@@ -196,8 +197,8 @@ private:
     }
     const std::vector<MeasuredConfiguration> results = timed(*step.part, right, options_.measure);
     for (const MeasuredConfiguration &result : results)
-      outcome_.record.parts.push_back(
-          {step.name, result.configuration.only(step.parameters), result.milliseconds, result.repetitions});
+      outcome_.record.parts.push_back({step.name, result.configuration.only(step.parameters),
+                                       result.milliseconds, result.repetitions, result.spread, ""});
     if (!results.empty()) {
       partBest_ = results.front().milliseconds;
       bestText_ = results.front().configuration.only(step.parameters).str();

@@ -1,6 +1,7 @@
 // Tuning records as JSON: pure functions, and the only place that knows the format.
 
-#include <cmath>
+#include <algorithm>
+#include <initializer_list>
 
 #include <nlohmann/json.hpp>
 
@@ -12,13 +13,14 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr const char *kFormat = "tilewright tuning";
-/// Raised when a file's values mean something else than before.
-constexpr int64_t kVersion = 2;
+/// Raised when a file's values mean something else than before, together with the file's name. Fields may be
+/// added without that: who does not know them keeps them. Version 2 had the same fields, but for the spread.
+constexpr int64_t kVersion = 3, kOldestVersion = 2;
 
 constexpr int kMaxDepth = 8;
 constexpr std::size_t kMaxText = 512, kMaxValues = 64, kMaxConfigurations = 4096, kMaxRecords = 10000;
 constexpr int64_t kMaxInteger = int64_t(1) << 62;
-constexpr double kMaxMilliseconds = 1e9;
+constexpr double kMaxNumber = 1e9;
 
 // ---- Writing -----------------------------------------------------------------------------------------
 
@@ -29,50 +31,86 @@ json encode(const NamedValues &values) {
   return object;
 }
 
+/// Adds fields that this version does not know to those that it has written.
+void addOthers(json &object, const std::string &otherFields) {
+  const json others = json::parse(otherFields, nullptr, /*allow_exceptions=*/false);
+  if (!others.is_object()) return;
+  for (const auto &[name, value] : others.items())
+    if (!object.contains(name)) object[name] = value;
+}
+
+/// What both kinds of measurements have.
+template <typename Measured> void encodeTiming(json &object, const Measured &measured) {
+  object["milliseconds"] = measured.milliseconds;
+  if (measured.spread.most > 0) {
+    object["least_milliseconds"] = measured.spread.least;
+    object["most_milliseconds"] = measured.spread.most;
+  }
+  if (measured.spread.clockMegahertz > 0) object["clock_megahertz"] = measured.spread.clockMegahertz;
+  object["repetitions"] = measured.repetitions;
+}
+
 json encode(const MeasuredConfiguration &measured) {
-  return {{"milliseconds", measured.milliseconds},
-          {"repetitions", measured.repetitions},
-          {"workspace_bytes", measured.workspaceBytes},
-          {"configuration", encode(measured.configuration)}};
+  json object;
+  encodeTiming(object, measured);
+  object["workspace_bytes"] = measured.workspaceBytes;
+  object["configuration"] = encode(measured.configuration);
+  addOthers(object, measured.otherFields);
+  return object;
 }
 
 json encode(const MeasuredPart &measured) {
-  return {{"part", measured.part},
-          {"milliseconds", measured.milliseconds},
-          {"repetitions", measured.repetitions},
-          {"configuration", encode(measured.configuration)}};
+  json object;
+  object["part"] = measured.part;
+  encodeTiming(object, measured);
+  object["configuration"] = encode(measured.configuration);
+  addOthers(object, measured.otherFields);
+  return object;
 }
 
 /// Bytes that are not UTF-8 are replaced, since JSON cannot hold them.
 std::string line(const json &value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-/// One measurement a line.
-template <typename Measured> std::string lines(const std::vector<Measured> &measurements) {
+/// A list, one item a line.
+std::string lines(const json &list) {
   std::string text = "[";
-  for (const Measured &measured : measurements)
-    text += (text.size() > 1 ? ",\n        " : "\n        ") + line(encode(measured));
-  return text + (measurements.empty() ? "]" : "\n      ]");
+  for (const json &item : list)
+    text += (text.size() > 1 ? ",\n        " : "\n        ") + line(item);
+  return text + (list.empty() ? "]" : "\n      ]");
 }
 
-std::string encode(const TuningRecord &record) {
-  const std::pair<const char *, std::string> fields[] = {
-      {"operation", line(record.key.operation)},
-      {"problem", line(encode(record.key.problem))},
-      {"device", line(record.key.device)},
-      {"device_name", line(record.deviceName)},
-      {"compiler", line(record.compiler)},
-      {"complete", line(record.complete)},
-      {"limit", line(record.limit)},
-      {"tried", line(record.tried)},
-      {"workspace_limit", line(record.workspaceLimit)},
-      {"heuristic", line(encode(record.heuristic))},
-      {"winners", lines(record.winners)},
-      {"measured", lines(record.measured)},
-      {"parts", lines(record.parts)},
-  };
+template <typename Measured> json encode(const std::vector<Measured> &measurements) {
+  json list = json::array();
+  for (const Measured &measured : measurements)
+    list.push_back(encode(measured));
+  return list;
+}
+
+json encode(const TuningRecord &record) {
+  json object;
+  object["operation"] = record.key.operation;
+  object["problem"] = encode(record.key.problem);
+  object["device"] = record.key.device;
+  object["device_name"] = record.deviceName;
+  object["compiler"] = record.compiler;
+  object["complete"] = record.complete;
+  object["limit"] = record.limit;
+  object["tried"] = record.tried;
+  object["workspace_limit"] = record.workspaceLimit;
+  object["heuristic"] = encode(record.heuristic);
+  object["winners"] = encode(record.winners);
+  object["measured"] = encode(record.measured);
+  object["parts"] = encode(record.parts);
+  addOthers(object, record.otherFields);
+  return object;
+}
+
+/// A record, one field a line.
+std::string recordText(const json &record) {
   std::string text;
-  for (const auto &[name, value] : fields)
-    text += (text.empty() ? "    {\n      " : ",\n      ") + line(name) + ": " + value;
+  for (const auto &[name, value] : record.items())
+    text += (text.empty() ? "    {\n      " : ",\n      ") + line(name) + ": " +
+            (value.is_array() ? lines(value) : line(value));
   return text + "\n    }";
 }
 
@@ -119,6 +157,23 @@ StatusOr<int64_t> integerAt(const Place &place, const std::string &name) {
   return value->get<int64_t>();
 }
 
+/// A number from 0 to 1e9; where there is no value, `otherwise`.
+StatusOr<double> numberAt(const Place &place, const std::string &name, double otherwise) {
+  const auto found = place.object.find(name);
+  if (found == place.object.end()) return otherwise;
+  if (!found->is_number() || !(found->get<double>() >= 0 && found->get<double>() <= kMaxNumber))
+    return place.wrong(name, "a number from 0 to 1e9");
+  return found->get<double>();
+}
+
+/// The fields that are none of `known`, as the text of an object; empty when there are none.
+std::string othersIn(const json &object, std::initializer_list<const char *> known) {
+  json others = json::object();
+  for (const auto &[name, value] : object.items())
+    if (std::find(known.begin(), known.end(), name) == known.end()) others[name] = value;
+  return others.empty() ? "" : line(others);
+}
+
 StatusOr<NamedValues> namedValuesAt(const Place &place, const std::string &name) {
   TW_ASSIGN_OR_RETURN(const json *object, member(place, name));
   if (!object->is_object() || object->size() > kMaxValues)
@@ -140,14 +195,19 @@ StatusOr<NamedValues> namedValuesAt(const Place &place, const std::string &name)
 template <typename Measured> StatusOr<Measured> decodeTiming(const Place &place) {
   if (!place.object.is_object()) return place.wrong("", "an object");
   Measured measured;
-  TW_ASSIGN_OR_RETURN(const json *time, member(place, "milliseconds"));
-  if (!time->is_number() || !(time->get<double>() >= 0 && time->get<double>() <= kMaxMilliseconds))
-    return place.wrong("milliseconds", "a number from 0 to 1e9");
-  measured.milliseconds = time->get<double>();
+  TW_RETURN_IF_ERROR(member(place, "milliseconds").status());
+  TW_ASSIGN_OR_RETURN(measured.milliseconds, numberAt(place, "milliseconds", 0));
+  Spread &spread = measured.spread;
+  TW_ASSIGN_OR_RETURN(spread.least, numberAt(place, "least_milliseconds", 0));
+  TW_ASSIGN_OR_RETURN(spread.most, numberAt(place, "most_milliseconds", 0));
+  TW_ASSIGN_OR_RETURN(spread.clockMegahertz, numberAt(place, "clock_megahertz", 0));
   TW_ASSIGN_OR_RETURN(const int64_t repetitions, integerAt(place, "repetitions"));
   if (repetitions > 1000000) return place.wrong("repetitions", "at most 1000000");
   measured.repetitions = static_cast<int>(repetitions);
   TW_ASSIGN_OR_RETURN(measured.configuration, namedValuesAt(place, "configuration"));
+  measured.otherFields =
+      othersIn(place.object, {"milliseconds", "least_milliseconds", "most_milliseconds", "clock_megahertz",
+                              "repetitions", "workspace_bytes", "configuration", "part"});
   return measured;
 }
 
@@ -197,6 +257,9 @@ StatusOr<TuningRecord> decodeRecord(const Place &place) {
   TW_ASSIGN_OR_RETURN(record.winners, listAt(place, "winners", decodeMeasured));
   TW_ASSIGN_OR_RETURN(record.measured, listAt(place, "measured", decodeMeasured));
   TW_ASSIGN_OR_RETURN(record.parts, listAt(place, "parts", decodePart));
+  record.otherFields = othersIn(place.object, {"operation", "problem", "device", "device_name", "compiler",
+                                               "complete", "limit", "tried", "workspace_limit", "heuristic",
+                                               "winners", "measured", "parts"});
   return record;
 }
 
@@ -213,15 +276,21 @@ json parse(const std::string &text) {
 
 } // namespace
 
-std::string encodeRecords(const std::vector<TuningRecord> &records) {
-  std::string text = "{\n  \"format\": " + line(kFormat) + ",\n  \"version\": " + std::to_string(kVersion) +
-                     ",\n  \"records\": [";
-  for (std::size_t i = 0; i < records.size(); ++i)
-    text += (i ? ",\n" : "\n") + encode(records[i]);
+std::string encodeTuningFile(const TuningFile &file) {
+  json head;
+  head["format"] = kFormat;
+  head["version"] = kVersion;
+  addOthers(head, file.otherFields);
+  std::string text = "{\n";
+  for (const auto &[name, value] : head.items())
+    text += "  " + line(name) + ": " + line(value) + ",\n";
+  text += "  \"records\": [";
+  for (std::size_t i = 0; i < file.records.size(); ++i)
+    text += (i ? ",\n" : "\n") + recordText(encode(file.records[i]));
   return text + "\n  ]\n}\n";
 }
 
-StatusOr<std::vector<TuningRecord>> decodeRecords(const std::string &text) {
+StatusOr<TuningFile> decodeTuningFile(const std::string &text) {
   if (text.size() > kMaxTuningFileBytes)
     return userError("expected at most " + std::to_string(kMaxTuningFileBytes) + " bytes, found " +
                      std::to_string(text.size()));
@@ -233,18 +302,22 @@ StatusOr<std::vector<TuningRecord>> decodeRecords(const std::string &text) {
   if (format != kFormat)
     return top.wrong("format", std::string("\"") + kFormat + "\", found " + line(format));
   TW_ASSIGN_OR_RETURN(const int64_t version, integerAt(top, "version"));
-  if (version != kVersion)
-    return top.wrong("version", std::to_string(kVersion) + ", found " + std::to_string(version));
+  if (version < kOldestVersion || version > kVersion)
+    return top.wrong("version", std::to_string(kOldestVersion) + " to " + std::to_string(kVersion) +
+                                    ", found " + std::to_string(version));
   TW_ASSIGN_OR_RETURN(const json *list, member(top, "records"));
   if (!list->is_array() || list->size() > kMaxRecords)
     return top.wrong("records", "a list of at most " + std::to_string(kMaxRecords));
-  std::vector<TuningRecord> records;
-  for (const json &item : *list) {
-    TW_ASSIGN_OR_RETURN(TuningRecord record,
-                        decodeRecord({item, "records[" + std::to_string(records.size()) + "]"}));
-    records.push_back(std::move(record));
+  TuningFile file;
+  file.otherFields = othersIn(root, {"format", "version", "records"});
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    StatusOr<TuningRecord> record = decodeRecord({(*list)[i], "records[" + std::to_string(i) + "]"});
+    if (record.ok())
+      file.records.push_back(*std::move(record));
+    else
+      file.problems.push_back(record.status().message());
   }
-  return records;
+  return file;
 }
 
 } // namespace tilewright

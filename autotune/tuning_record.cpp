@@ -40,10 +40,18 @@ std::vector<MeasuredConfiguration> frontier(std::vector<MeasuredConfiguration> c
   return best;
 }
 
-const MeasuredConfiguration *chooseWinner(const TuningRecord &record,
+int64_t mostWorkspace(int64_t workspaceLimit) {
+  return workspaceLimit > 0 ? workspaceLimit : std::numeric_limits<int64_t>::max();
+}
+
+const MeasuredConfiguration *chooseWinner(const TuningRecord &record, int64_t workspaceLimit,
                                           const std::function<bool(const MeasuredConfiguration &)> &fits) {
+  if (mostWorkspace(record.workspaceLimit) < mostWorkspace(workspaceLimit)) return nullptr;
   const auto winner = std::find_if(record.winners.begin(), record.winners.end(), fits);
-  return winner == record.winners.end() ? nullptr : &*winner;
+  if (winner == record.winners.end()) return nullptr;
+  const bool isSlower =
+      record.heuristic.repetitions > 0 && winner->milliseconds > record.heuristic.milliseconds;
+  return isSlower ? nullptr : &*winner;
 }
 
 } // namespace tilewright

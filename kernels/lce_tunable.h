@@ -23,6 +23,11 @@ struct TunedCall {
   LinearCrossEntropyOptions options;
 };
 
+/// Of W, which is what a call and each of its products read or write at least.
+inline int64_t weightBytes(const Problem &problem) {
+  return problem.classes * problem.hidden * static_cast<int64_t>(elementBytes(problem.element));
+}
+
 /// The whole call.
 class WholeCall final : public Workload {
 public:
@@ -30,6 +35,7 @@ public:
   Status compile(const Configuration &configuration) override;
   Status check(const Configuration &configuration) override;
   Status run(const Configuration &configuration) override;
+  int64_t workingSetBytes() const override { return weightBytes(call_.problem); }
 
 private:
   TunedCall &call_;
@@ -46,6 +52,7 @@ public:
   Status check(const Configuration &configuration) override;
   Status prepare(const Configuration &configuration) override;
   Status run(const Configuration &configuration) override;
+  int64_t workingSetBytes() const override { return weightBytes(call_.problem); }
 
 private:
   StatusOr<Config> configOf(const Configuration &configuration) const;

@@ -63,13 +63,10 @@ TuningCache::Record tuneNow(Runtime &runtime, TuningCache &cache, const TuningKe
     return std::move(outcome.record);
   };
   const auto accept = [](const TuningRecord &) { return true; };
-  StatusOr<TuningCache::Record> record = cache.obtain(key, accept, tuneCall);
-  if (!record.ok()) {
-    logWarning("linear cross entropy is not tuned: " + record.status().message());
-    return nullptr;
-  }
-  if (!*record) logWarning("linear cross entropy is not tuned: another process is still tuning");
-  return *record;
+  StatusOr<TuningCache::Record> record = cache.obtain(key, options.workspaceLimit, accept, tuneCall);
+  if (record.ok()) return *record;
+  logWarning("linear cross entropy is not tuned: " + record.status().message());
+  return nullptr;
 }
 
 /// A tuned configuration where there is one and the environment lets us use it, else a planned one.
@@ -80,13 +77,14 @@ StatusOr<Config> chooseConfig(Runtime &runtime, const Problem &problem,
   if (environment.autotune != AutotuneMode::off && options.variant != Variant::recompute) {
     TuningCache &cache = *TuningCache::shared(environment.cacheDir);
     const TuningKey key = lce::tuningKey(problem, runtime.device().info());
-    TuningCache::Record record = cache.find(key);
+    const int64_t limit = options.workspaceLimit;
+    TuningCache::Record record = cache.find(key, limit);
     const bool mayTune = environment.autotune == AutotuneMode::write && !runtime.device().isCapturing(stream);
-    if (!record && mayTune && problem.rows > 0 && !options.accumulate) // tuning would overwrite them
+    const bool mayOverwrite = problem.rows > 0 && !options.accumulate; // the outputs, with results of tuning
+    if (!record && mayTune && mayOverwrite && !cache.failure(key, limit))
       record = tuneNow(runtime, cache, key, tensors, options, stream);
     if (record)
-      if (auto config =
-              tunedConfig(*record, problem, options.variant, options.workspaceLimit, runtime.device().info()))
+      if (auto config = tunedConfig(*record, problem, options.variant, limit, runtime.device().info()))
         return *config;
   }
   return plan(problem, options.variant, options.workspaceLimit, runtime.device().info());

@@ -37,9 +37,12 @@ Status list(ArtifactCache &cache, const std::string &dir) {
   }
   if (!entries.empty()) fmt::print("{}", table.str(""));
   fmt::print("{} kernels, {} in {}\n", entries.size(), bytesText(static_cast<double>(bytes)), dir);
-  for (const TuningCache::Record &record : TuningCache::shared(dir)->records())
-    fmt::print("tuned: {} {}, {}{}\n", record->key.operation, record->key.problem.str(), record->deviceName,
+  for (const TuningCache::Record &record : TuningCache::shared(dir)->records()) {
+    const int64_t limit = record->workspaceLimit;
+    fmt::print("tuned: {} {}{}, {}{}\n", record->key.operation, record->key.problem.str(),
+               limit > 0 ? " in " + bytesText(static_cast<double>(limit)) : "", record->deviceName,
                record->complete ? "" : " (interrupted)");
+  }
   return {};
 }
 

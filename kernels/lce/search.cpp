@@ -377,7 +377,7 @@ std::optional<Config> tunedConfig(const TuningRecord &record, const Problem &pro
     if (!config.ok() || (variant == Variant::whole && config->chunks(problem) > 1)) return false;
     return workspaceLimit == 0 || layOut(problem, *config, nullptr).bytes <= workspaceLimit;
   };
-  const MeasuredConfiguration *winner = chooseWinner(record, fits);
+  const MeasuredConfiguration *winner = chooseWinner(record, workspaceLimit, fits);
   if (!winner) return std::nullopt;
   Config config = *configOf(winner->configuration, problem, device);
   if (variant != Variant::automatic && problem.wantsGradients()) config.variant = variant;

@@ -37,8 +37,8 @@ inline std::vector<std::string> chunkParameters() { return {"variant", "chunk_ro
 /// Its rules do not judge products as `heuristic` has them.
 CostModel costModel(const Problem &problem, const Config &heuristic, const DeviceInfo &device);
 
-/// The best winner of a record that is of this variant and fits the limit (0: none), if there is one; see
-/// `fitToOptions`.
+/// The winner that a record offers under this limit (0: none; see `chooseWinner`) and that is of this
+/// variant, if there is one; see `fitToOptions`.
 std::optional<Config> tunedConfig(const TuningRecord &record, const Problem &problem, Variant variant,
                                   int64_t workspaceLimit, const DeviceInfo &device);
 

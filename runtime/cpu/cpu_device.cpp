@@ -63,6 +63,7 @@ DeviceInfo describe(const Target &target, int threads) {
   info.memoryBytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   info.units = threads;
   info.cacheBytes = std::max<int64_t>(0, sysconf(_SC_LEVEL2_CACHE_SIZE));
+  info.lastCacheBytes = std::max<int64_t>(threads * info.cacheBytes, sysconf(_SC_LEVEL3_CACHE_SIZE));
   return info;
 }
 

@@ -21,7 +21,7 @@ class TuneTest(cli.CliTest):
         self.environment["TILEWRIGHT_CACHE_DIR"] = self.cache
 
     def records(self):
-        with open(os.path.join(self.cache, "tuning.json")) as file:
+        with open(os.path.join(self.cache, "tuning-v3.json")) as file:
             return json.load(file)["records"]
 
     def tune(self, *words):
@@ -73,17 +73,17 @@ class TuneTest(cli.CliTest):
         # Another winner than planning would choose, whatever was fastest here.
         configuration = {**record["winners"][0]["configuration"], "forward_rows": 40, "forward_columns": 96}
         record["winners"] = [{**record["winners"][0], "configuration": configuration}]
-        with open(os.path.join(self.cache, "tuning.json"), "w") as file:
-            json.dump({"format": "tilewright tuning", "version": 2, "records": [record]}, file)
+        with open(os.path.join(self.cache, "tuning-v3.json"), "w") as file:
+            json.dump({"format": "tilewright tuning", "version": 3, "records": [record]}, file)
         self.assertIn("forward 40x96", self.run_case()[0]["configuration"])
         self.assertEqual(self.run_case(TILEWRIGHT_AUTOTUNE="off")[0]["configuration"], planned)
 
-        with open(os.path.join(self.cache, "tuning.json"), "w") as file:
+        with open(os.path.join(self.cache, "tuning-v3.json"), "w") as file:
             file.write("{\"records\": [")
         metrics, said = self.run_case()
         self.assertEqual(metrics["configuration"], planned)
         self.assertEqual(said.count("\n"), 1)
-        self.assertIn("tuning.json are not used", said)
+        self.assertIn("tuning-v3.json are not used", said)
 
     def test_write_tunes_at_the_first_call(self):
         self.run_case(TILEWRIGHT_AUTOTUNE="write")
@@ -102,7 +102,7 @@ class TuneTest(cli.CliTest):
         record = self.records()[0]
         self.assertFalse(record["complete"])
         self.assertGreater(len(record["winners"]), 0)
-        self.assertEqual(os.listdir(self.cache).count("tuning.json"), 1)
+        self.assertEqual(os.listdir(self.cache).count("tuning-v3.json"), 1)
 
     def test_a_terminal_sees_a_bar(self):
         master, slave = pty.openpty()

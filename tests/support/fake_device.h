@@ -34,6 +34,7 @@ public:
     return copyToDevice(destination, source, bytes, stream);
   }
   Status copy(void *destination, const void *source, std::size_t bytes, Stream stream) override {
+    if (onCopy) onCopy(bytes);
     return copyToDevice(destination, source, bytes, stream);
   }
   Status fill(void *destination, int byte, std::size_t bytes, Stream) override {
@@ -59,6 +60,7 @@ public:
     TW_RETURN_IF_ERROR(work());
     return clock - before;
   }
+  double clockMegahertz() override { return megahertz; }
   StatusOr<int64_t> peakBytes(Stream, const std::function<Status()> &work) override {
     TW_RETURN_IF_ERROR(work());
     return 0;
@@ -67,8 +69,10 @@ public:
   std::function<void(const Artifact &)> onLoad; ///< from any thread
   /// What it runs instead of nothing.
   std::function<Status(const Artifact &, ArgumentSpan)> onLaunch;
+  std::function<void(std::size_t bytes)> onCopy; ///< between places in its memory
   std::atomic<int> loads{0};
   std::atomic<int> launches{0};
+  double megahertz = 0;
   std::atomic<double> clock{0}; ///< milliseconds; stands still but for what a test's work adds
 
 private:

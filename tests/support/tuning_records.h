@@ -22,7 +22,8 @@ inline TuningRecord sampleRecord(const std::string &type, double milliseconds = 
   record.limit = 60;
   record.tried = 61;
   record.heuristic = {configuration(256), 14, 5, 2048};
-  record.winners = {{configuration(512), milliseconds, 5, 4096}, {configuration(128), 20.25, 5, 1024}};
+  record.winners = {{configuration(512), milliseconds, 5, 4096, {12.25, 12.75, 1755}},
+                    {configuration(128), 20.25, 5, 1024}};
   record.measured = {{configuration(384), 15, 1, 3000}};
   record.parts = {{"forward", {{"forward_rows", int64_t(128)}}, 3.5, 5}};
   return record;

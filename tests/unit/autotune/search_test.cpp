@@ -1,5 +1,8 @@
 // Search spaces, the cost model and measuring, without a device.
 
+#include <limits>
+#include <random>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,6 +28,78 @@ TEST(NamedValues, KnowTheirKindsAndOrder) {
   EXPECT_EQ(values.text("rows"), std::nullopt);
   EXPECT_EQ(values.integer("columns"), std::nullopt);
   EXPECT_EQ(values.only({"rows", "columns"}).str(), "rows=8");
+}
+
+TEST(Configuration, TextReadsBack) {
+  for (const Configuration &c :
+       {Configuration{}, pair(0, -5),
+        pair(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()),
+        Configuration{{"forward_roles", "ping-pong"}, {"dx.rows", "a/b:c"}},
+        Configuration{
+            {"text", "512"}, {"empty", ""}, {"", "-1"}, {"spaces", " a=b "}, {"quote", "\"\\x41\""}},
+        Configuration{{"bytes", std::string("\0\n\x7f\xff\xc3\xa9", 6)}, {"a=b c", int64_t(1)}}}) {
+    const auto parsed = parseConfiguration(c.str());
+    ASSERT_TRUE(parsed.ok()) << c.str() << ": " << parsed.status().message();
+    EXPECT_EQ(*parsed, c) << c.str();
+    EXPECT_EQ(parsed->str(), c.str());
+  }
+  EXPECT_EQ(*parseConfiguration("  a=1   b=2 "), pair(1, 2));
+  EXPECT_EQ((Configuration{{"text", "512"}}.str()), "text=\"512\"") << "no integer";
+}
+
+TEST(Configuration, TextFromAStrangerIsReadWithCare) {
+  struct Case {
+    std::string text, message;
+  };
+  for (const Case &c : {
+           Case{"a", "NAME=VALUE, found \"a\""},
+           Case{"a=1 chunk b=2", "found \"chunk\""},
+           Case{"=1", "found \"=1\""},
+           Case{"a=", "found \"a=\""},
+           Case{"a= 1", "found \"a=\""},
+           Case{"a=1,b=2", "found \"a=1,b=2\""},
+           Case{"a=1 a=2", "each name once, found \"a=2\""},
+           Case{"a=9223372036854775808", "integer of 64 bits"},
+           Case{"a=007", "without leading zeros"},
+           Case{"a=-0", "without leading zeros"},
+           Case{"a=1e3", "found \"a=1e3\""},
+           Case{"a=12x", "found \"a=12x\""},
+           Case{"a=--1", "integer of 64 bits"},
+           Case{"a=+1", "found \"a=+1\""},
+           Case{"a=\"b", "closing quote"},
+           Case{"a=\"b\"c", "a space behind the value"},
+           Case{"a=\"\\n\"", "\\xHH"},
+           Case{"a=\"\\x4\"", "\\xHH"},
+           Case{"a=\"\\x-1\"", "\\xHH"},
+           Case{"a=\"\\", "\\xHH"},
+           Case{std::string("a=1\0", 4), "found \"a=1\\x00\""},
+           Case{"a\tb=1", "found \"a\\x09b=1\""},
+           Case{"\xff=1", "found \"\\xff=1\""},
+           Case{"a=" + std::string(600, 'x'), "xxx\"..."},
+           Case{"a=\"" + std::string(600, 'x') + "\"", "at most 512"},
+           Case{std::string(100000, ' '), "at most 16384 characters"},
+       }) {
+    const auto parsed = parseConfiguration(c.text);
+    ASSERT_FALSE(parsed.ok()) << c.text;
+    EXPECT_EQ(parsed.status().kind(), StatusKind::user);
+    EXPECT_THAT(parsed.status().message(), ::testing::HasSubstr(c.message)) << c.text;
+  }
+  std::string many;
+  for (int i = 0; i < 65; ++i)
+    many += "a" + std::to_string(i) + "=1 ";
+  EXPECT_THAT(parseConfiguration(many).status().message(), ::testing::HasSubstr("at most 64 values"));
+}
+
+TEST(Configuration, AnyTextIsRefusedOrReadsBack) {
+  std::mt19937 random(1);
+  const std::string alphabet("ab=1 9-\"\\x\0\n\xff.", 14);
+  for (int round = 0; round < 20000; ++round) {
+    std::string text;
+    for (int length = static_cast<int>(random() % 24); length > 0; --length)
+      text += alphabet[random() % alphabet.size()];
+    const auto parsed = parseConfiguration(text);
+    EXPECT_TRUE(!parsed.ok() || *parseConfiguration(parsed->str()) == *parsed) << text;
+  }
 }
 
 TEST(SearchSpace, CombinesTheNamedParametersOnly) {
@@ -98,12 +173,82 @@ TEST(Measure, RacesInTurnAndDropsTheSlow) {
                             {work(device, {10, 30, 11}, &log, 0), work(device, {14}, &log, 1),
                              work(device, {10.5}, &log, 2), work(device, {12}, &log, 3)},
                             options, {});
-  EXPECT_THAT(log, ElementsAre(0, 1, 2, 3, 3, 2, 0, 0, 2));
+  EXPECT_THAT(log, ElementsAre(0, 1, 2, 3, 3, 2, 1, 0, 0, 2));
   EXPECT_EQ(results[0]->milliseconds, 11) << "one disturbed run does not count";
   EXPECT_EQ(results[0]->repetitions, 3);
-  EXPECT_EQ(results[1]->repetitions, 1) << "hopeless";
+  EXPECT_EQ(results[0]->spread.least, 10);
+  EXPECT_EQ(results[0]->spread.most, 30);
+  EXPECT_EQ(results[1]->repetitions, 2) << "hopeless";
   EXPECT_EQ(results[2]->milliseconds, 10.5);
   EXPECT_EQ(results[3]->repetitions, 2) << "slow";
+}
+
+TEST(Measure, OneDisturbedRunDropsNobody) {
+  test::FakeDevice device;
+  std::vector<TimedWork> contestants(8, work(device, {10}));
+  for (TimedWork &contestant : contestants)
+    contestant = work(device, {10});
+  contestants[5] = work(device, {50, 9});
+  MeasureOptions options = singleRuns();
+  options.repetitions = 5;
+  const auto results = race(device, nullptr, contestants, options, {});
+  EXPECT_EQ(results[5]->repetitions, 5);
+  EXPECT_EQ(results[5]->milliseconds, 9);
+}
+
+TEST(Measure, TheHopelessRunOnceMoreOnly) {
+  test::FakeDevice device;
+  std::vector<int> log;
+  MeasureOptions options;
+  options.repetitions = 2;
+  options.turnMilliseconds = 100;
+  race(device, nullptr, {work(device, {10}, &log, 0), work(device, {20}, &log, 1)}, options, {});
+  EXPECT_EQ(std::count(log.begin(), log.end(), 0), 1 + 10);
+  EXPECT_EQ(std::count(log.begin(), log.end(), 1), 1 + 1);
+}
+
+/// Runs and flushes of a race on a device with a cache of 1000 bytes: "r" and "f".
+std::string flushed(int64_t workingSetBytes, int64_t otherBytes, double copyMilliseconds = 0) {
+  DeviceInfo info;
+  info.lastCacheBytes = 1000;
+  test::FakeDevice device(info, Target{TargetKind::cpu, "fake", ""});
+  std::string log;
+  device.onCopy = [&](std::size_t bytes) {
+    EXPECT_GE(bytes, 1000u);
+    device.clock = device.clock + copyMilliseconds;
+    log += 'f';
+  };
+  const auto contestant = [&](int64_t bytes) {
+    return TimedWork{[&]() -> Status {
+                       device.clock = device.clock + 5;
+                       log += 'r';
+                       return {};
+                     },
+                     {},
+                     bytes};
+  };
+  MeasureOptions options;
+  options.repetitions = 2;
+  options.turnMilliseconds = 15;
+  const auto results =
+      race(device, nullptr, {contestant(workingSetBytes), contestant(otherBytes)}, options, {});
+  for (const auto &result : results)
+    EXPECT_EQ(result->milliseconds, 5) << "a flush is not timed";
+  return log;
+}
+
+TEST(Measure, CachesAreFlushedBetweenRunsOfSmallWork) {
+  EXPECT_EQ(flushed(2000, 2001), "rrrrrrrr") << "larger than the cache";
+  EXPECT_EQ(flushed(2000, 0), "f"
+                              "frfr"
+                              "frfrfr"
+                              "frfrfr")
+      << "one contestant may be small";
+  EXPECT_EQ(flushed(1999, 2000, 10), "f"
+                                     "frfr"
+                                     "fr"
+                                     "fr")
+      << "a turn is as long as both together";
 }
 
 TEST(Measure, ShortWorkIsRepeatedWithinATurn) {

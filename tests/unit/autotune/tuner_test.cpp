@@ -49,7 +49,7 @@ TEST_F(TunerTest, IsDeterministic) {
   test::FakeDevice device;
   FakeTunable again(device);
   const auto second = tune(again, options_);
-  EXPECT_EQ(encodeRecords({first->record}), encodeRecords({second->record}));
+  EXPECT_EQ(encodeTuningFile({{first->record}, "", {}}), encodeTuningFile({{second->record}, "", {}}));
 }
 
 TEST_F(TunerTest, APartIsCheckedAndTimedAlone) {
@@ -67,7 +67,7 @@ TEST_F(TunerTest, APartIsCheckedAndTimedAlone) {
   EXPECT_EQ(record.parts[0].configuration.str(), "a=64 b=3");
   EXPECT_DOUBLE_EQ(record.parts[0].milliseconds, 2) << "what a part prepares is not timed";
   EXPECT_EQ(record.parts[0].repetitions, options_.measure.repetitions);
-  EXPECT_EQ(record.parts.back().repetitions, 1) << "hopeless after its first run";
+  EXPECT_EQ(record.parts.back().repetitions, 2) << "hopeless, which one run is not enough to tell";
 }
 
 TEST_F(TunerTest, APartIsCompiledBeforeItRuns) {
@@ -207,20 +207,61 @@ TEST_F(TunerTest, ReportsProgress) {
   EXPECT_DOUBLE_EQ(reports.back().milliseconds, 10.5);
 }
 
-TEST(TuningRecord, TheWinnerIsTheFastestThatFits) {
+TEST_F(TunerTest, TheRecordHasSpreadAndClock) {
+  device_.megahertz = 1755;
+  tunable_.parted = true;
+  int runs = 0;
+  tunable_.whileRunning = [&] { tunable_.slowness = ++runs % 2 ? 1 : 1.01; };
+  options_.measure.turnMilliseconds = 0;
+  const auto outcome = tune(tunable_, options_);
+  ASSERT_TRUE(outcome.ok());
+  const MeasuredConfiguration &winner = outcome->record.winners[0];
+  EXPECT_LT(winner.spread.least, winner.spread.most);
+  EXPECT_LE(winner.spread.least, winner.milliseconds);
+  EXPECT_GE(winner.spread.most, winner.milliseconds);
+  EXPECT_EQ(winner.spread.clockMegahertz, 1755);
+  EXPECT_GT(outcome->record.parts[0].spread.most, 0);
+  EXPECT_EQ(outcome->record.parts[0].spread.clockMegahertz, 1755);
+}
+
+/// The name of what a record offers under a limit, of "fast", "nearly" and "small".
+std::string offered(const TuningRecord &record, int64_t limit) {
+  const auto fits = [&](const auto &w) { return limit == 0 || w.workspaceBytes <= limit; };
+  const MeasuredConfiguration *winner = chooseWinner(record, limit, fits);
+  return winner ? *winner->configuration.text("name") : "none";
+}
+
+TuningRecord recordOfThree() {
   TuningRecord record;
-  const auto add = [&](const char *name, double milliseconds, int64_t bytes) {
-    record.winners.push_back({{{"name", name}}, milliseconds, 5, bytes});
-  };
-  add("fast", 100, 900), add("nearly", 101, 400), add("slow", 150, 100);
-  const auto chosen = [&](int64_t limit) -> std::string {
-    const auto *winner = chooseWinner(record, [&](const auto &w) { return w.workspaceBytes <= limit; });
-    return winner ? *winner->configuration.text("name") : "none";
-  };
-  EXPECT_EQ(chosen(1000), "fast");
-  EXPECT_EQ(chosen(500), "nearly");
-  EXPECT_EQ(chosen(399), "slow");
-  EXPECT_EQ(chosen(99), "none");
+  record.winners = {{{{"name", "fast"}}, 100, 5, 900},
+                    {{{"name", "nearly"}}, 101, 5, 400},
+                    {{{"name", "small"}}, 150, 5, 100}};
+  return record;
+}
+
+TEST(TuningRecord, TheWinnerIsTheFastestThatFits) {
+  const TuningRecord record = recordOfThree();
+  EXPECT_EQ(offered(record, 0), "fast");
+  EXPECT_EQ(offered(record, 1000), "fast");
+  EXPECT_EQ(offered(record, 500), "nearly");
+  EXPECT_EQ(offered(record, 399), "small");
+  EXPECT_EQ(offered(record, 99), "none");
+}
+
+TEST(TuningRecord, ASearchUnderALimitSaysNothingOfLargerOnes) {
+  TuningRecord record = recordOfThree();
+  record.workspaceLimit = 950;
+  EXPECT_EQ(offered(record, 950), "fast");
+  EXPECT_EQ(offered(record, 500), "nearly");
+  EXPECT_EQ(offered(record, 951), "none");
+  EXPECT_EQ(offered(record, 0), "none");
+}
+
+TEST(TuningRecord, AWinnerThatIsSlowerThanTheUntunedOneIsForThePlannerToJudge) {
+  TuningRecord record = recordOfThree();
+  record.heuristic = {{{"name", "untuned"}}, 120, 5, 1000};
+  EXPECT_EQ(offered(record, 500), "nearly");
+  EXPECT_EQ(offered(record, 399), "none");
 }
 
 TEST(TuningRecord, TheFrontierHoldsWhatNothingBeats) {

@@ -50,7 +50,7 @@ bool obtainAll(const std::string &dir, Counters &tuned, int process) {
     test::FakeTunable tunable(device);
     tunable.rows = int64_t(1000) << n;
     tunable.whileRunning = [] { std::this_thread::sleep_for(100us); };
-    const auto record = cache.obtain(tunable.key(), acceptAll, [&]() -> StatusOr<TuningRecord> {
+    const auto record = cache.obtain(tunable.key(), 0, acceptAll, [&]() -> StatusOr<TuningRecord> {
       ++tuned[n];
       TW_ASSIGN_OR_RETURN(TuningOutcome outcome, tune(tunable, {}));
       return outcome.record;
@@ -75,7 +75,7 @@ TEST(TuningCacheProcesses, SixteenProcessesOnAColdCacheTuneEachKeyOnce) {
     EXPECT_EQ(count, 1);
   EXPECT_EQ(TuningCache(folder.path()).records().size(), std::size_t(kKeys));
   for (const auto &file : std::filesystem::directory_iterator(folder.path()))
-    EXPECT_EQ(file.path().filename(), "tuning.json") << "locks and temporary files are gone";
+    EXPECT_EQ(file.path().filename(), "tuning-v3.json") << "locks and temporary files are gone";
   munmap(memory, sizeof(Counters));
 }
 
@@ -122,7 +122,7 @@ TEST(TuningCacheProcesses, AWaiterTakesOverFromAProcessThatDied) {
   const pid_t holder = startProcess([&] {
     TuningCache cache(folder.path());
     return cache
-        .obtain(sampleKey("f32"), acceptAll,
+        .obtain(sampleKey("f32"), 0, acceptAll,
                 [&]() -> StatusOr<TuningRecord> {
                   (void)!write(ready[1], "x", 1);
                   for (;;)
@@ -137,8 +137,8 @@ TEST(TuningCacheProcesses, AWaiterTakesOverFromAProcessThatDied) {
     kill(holder, SIGKILL);
   });
   TuningCache cache(folder.path());
-  const auto record =
-      cache.obtain(sampleKey("f32"), acceptAll, [] { return StatusOr<TuningRecord>(sampleRecord("f32")); });
+  const auto record = cache.obtain(sampleKey("f32"), 0, acceptAll,
+                                   [] { return StatusOr<TuningRecord>(sampleRecord("f32")); });
   EXPECT_TRUE(record.ok() && *record);
   killer.join();
   EXPECT_FALSE(endedWell(holder));
