@@ -15,4 +15,9 @@ Context::~Context() {
     logDebug(released.message());
 }
 
+std::string Context::pciAddress() const {
+  char text[64] = "";
+  return driver_.cuDeviceGetPCIBusId(text, sizeof text, device_) == CUDA_SUCCESS ? text : "";
+}
+
 } // namespace tilewright::cuda

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "runtime/cuda/driver.h"
 
@@ -16,6 +17,7 @@ public:
   Context &operator=(const Context &) = delete;
 
   const Driver &driver() const { return driver_; }
+  std::string pciAddress() const; ///< empty when the driver does not tell
 
 private:
   friend class CurrentContext;

@@ -236,6 +236,11 @@ StatusOr<double> CudaDevice::time(Stream stream, const std::function<Status()> &
   return static_cast<double>(milliseconds);
 }
 
+double CudaDevice::clockMegahertz() {
+  std::call_once(clockSought_, [&] { clock_.emplace(context_->pciAddress()); });
+  return clock_->megahertz().value_or(0);
+}
+
 StatusOr<uint64_t> CudaDevice::poolStatistic(CUmemPool_attribute attribute) const {
   uint64_t bytes = 0;
   TW_RETURN_IF_ERROR(TW_CUDA(context_->driver(), cuMemPoolGetAttribute, pool_, attribute, &bytes));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cuda/clock.h"
 #include "runtime/cuda/context.h"
 #include "runtime/cuda/describe_device.h"
 #include "runtime/cuda/handles.h"
@@ -44,6 +45,7 @@ public:
   bool isCapturing(Stream stream) override;
   TensorRef labelReport() override;
   StatusOr<double> time(Stream stream, const std::function<Status()> &work) override;
+  double clockMegahertz() override;
   StatusOr<int64_t> peakBytes(Stream stream, const std::function<Status()> &work) override;
 
   CudaDevice(std::shared_ptr<const cuda::Context> context, cuda::DeviceDescription description,
@@ -69,6 +71,8 @@ private:
   const cuda::CUmemoryPool pool_;      ///< the device's default one, which is not ours to destroy
   const cuda::HostMemory labelReport_; ///< the host's, where kernels reach it too: reading it costs no copy
   const std::vector<std::string> toolFolders_;
+  std::once_flag clockSought_;
+  std::optional<cuda::ClockReader> clock_; ///< sought when someone asks
   std::once_flag ptxasSought_;
   std::optional<cuda::Ptxas> ptxas_;
   std::mutex ranksMutex_;

@@ -47,6 +47,14 @@ protected:
   static void expectOk(const Status &status) { EXPECT_TRUE(status.ok()) << status.message(); }
 };
 
+TEST_F(CudaDeviceTest, TellsItsClock) {
+  const double megahertz = device().clockMegahertz();
+  if (megahertz == 0) GTEST_SKIP() << "the management library does not tell";
+  std::printf("%.0f MHz\n", megahertz);
+  EXPECT_GT(megahertz, 50);
+  EXPECT_LT(megahertz, 5000);
+}
+
 TEST_F(CudaDeviceTest, SaysWhatItIs) {
   const DeviceInfo &info = device().info();
   std::printf("%s; %s; assembler %s; %lld MiB; %lld bytes of shared memory; fingerprint %s\n",
@@ -54,6 +62,7 @@ TEST_F(CudaDeviceTest, SaysWhatItIs) {
               static_cast<long long>(info.memoryBytes >> 20), static_cast<long long>(info.sharedBytes),
               info.fingerprint.c_str());
   EXPECT_GT(info.units, 0);
+  EXPECT_GT(info.lastCacheBytes, 1 << 20);
   EXPECT_GE(info.sharedBytes, 99 * 1024);
   EXPECT_GT(info.memoryBytes, int64_t(1) << 30);
   EXPECT_EQ((*openCudaDevice(0))->info().fingerprint, info.fingerprint);
