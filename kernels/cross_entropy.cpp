@@ -1,12 +1,11 @@
 #include "kernels/cross_entropy.h"
 
-#include <chrono>
+#include <optional>
+#include <utility>
 
-#include "compiler/base/elapsed.h"
 #include "kernels/ce/kernels.h"
-#include "kernels/jit.h"
-#include "kernels/loss/carver.h"
 #include "kernels/loss/validate.h"
+#include "kernels/one_call.h"
 
 namespace tilewright {
 namespace {
@@ -30,8 +29,70 @@ Status validate(const CrossEntropyTensors &t, const CrossEntropyOptions &options
   return Status();
 }
 
-struct Kernels {
-  KernelHandle compactRows, row, reduceLoss, rowWeights, weightFacts, monitor;
+/// The tensors of a call: N rows, V classes.
+namespace tensor {
+enum : TensorId {
+  logits,
+  label,
+  gradOutput,
+  loss,
+  dLogits,
+  classWeight,
+  gradLse,
+  gradEntropy,
+  monitored, // the caller's
+  lse,
+  entropy,
+  argmax,
+  correct, // the caller's where those are given, else of the workspace
+  status,
+  row,
+  compactLabel,
+  rowLoss,
+  summary,
+  rowWeight,
+  weightFacts,
+  top,
+  norm,
+};
+} // namespace tensor
+
+/// A tensor of CrossEntropyTensors: the one place that says which it is in a program.
+struct Member {
+  TensorId id;
+  TensorRef CrossEntropyTensors::*tensor;
+  const char *name;
+  bool isOutput = false;
+};
+
+using T = CrossEntropyTensors;
+constexpr Member kMembers[] = {
+    {tensor::logits, &T::logits, "logits"},
+    {tensor::label, &T::label, "label"},
+    {tensor::gradOutput, &T::gradOutput, "gradOutput"},
+    {tensor::classWeight, &T::classWeight, "classWeight"},
+    {tensor::gradLse, &T::gradLse, "gradLse"},
+    {tensor::gradEntropy, &T::gradEntropy, "gradEntropy"},
+    {tensor::loss, &T::loss, "loss", true},
+    {tensor::lse, &T::lse, "lse", true},
+    {tensor::dLogits, &T::dLogits, "dLogits", true},
+    {tensor::entropy, &T::entropy, "entropy", true},
+    {tensor::argmax, &T::argmax, "argmax", true},
+    {tensor::correct, &T::correct, "correct", true},
+    {tensor::monitored, &T::monitored, "monitored", true},
+};
+
+/// The caller's tensors by their ids.
+class TensorsById {
+public:
+  explicit TensorsById(const CrossEntropyTensors &tensors) {
+    for (const Member &member : kMembers)
+      pointers_[member.id] = &(tensors.*member.tensor);
+  }
+  operator TensorPointers() const { return pointers_; }
+
+private:
+  const TensorRef *pointers_[TensorTable::kCapacity];
 };
 
 ce::RowSpec rowSpec(const CrossEntropyTensors &t, const CrossEntropyOptions &options) {
@@ -42,159 +103,152 @@ ce::RowSpec rowSpec(const CrossEntropyTensors &t, const CrossEntropyOptions &opt
   return spec;
 }
 
-StatusOr<Kernels> makeKernels(Runtime &runtime, const CrossEntropyTensors &t, const ce::RowSpec &spec,
-                              const CompileOptions &rowOptions, Reduction reduction) {
-  const bool mean = reduction == Reduction::mean;
-  std::optional<ElementType> gradient;
-  if (spec.gradient) gradient = spec.gradient->output;
-  Kernels kernels;
-  std::vector<JitRequest> requests;
-  std::vector<KernelHandle *> places;
-  const auto want = [&](KernelHandle &place, Kernel kernel, const CompileOptions &options = {}) {
-    requests.push_back({std::move(kernel), options});
-    places.push_back(&place);
-  };
-  want(kernels.compactRows, compactRows({t.label.element, gradient}));
-  want(kernels.row, ce::row(spec), rowOptions);
-  if (reduction != Reduction::none) want(kernels.reduceLoss, reduceLoss(mean));
-  if (spec.terms.classWeight) {
-    want(kernels.rowWeights, rowWeights());
-    want(kernels.weightFacts, weightFacts(mean));
-  }
-  if (spec.outputs.monitored) want(kernels.monitor, monitor());
-  TW_ASSIGN_OR_RETURN(const std::vector<KernelHandle> made, jitAll(runtime, requests));
-  for (std::size_t i = 0; i < made.size(); ++i)
-    *places[i] = made[i];
-  return kernels;
-}
-
-/// Device memory beside inputs and outputs, cut into tensors, and what the caller has in place of some.
-struct Workspace {
-  TensorRef row, label, rowLoss, lse, summary;
-  TensorRef rowWeight, weightFacts, firstBadWeight;
-  TensorRef entropy, argmax, correct, top, norm;
-  int64_t bytes = 0;
-};
-
-Workspace layOut(const CrossEntropyTensors &t, const ce::RowSpec &spec, Reduction reduction, void *base) {
+/// Nothing is large beside the caller's matrices: everything lives throughout.
+TensorTable tensorsOf(const CrossEntropyTensors &t, const ce::RowSpec &spec, Reduction reduction) {
   const ElementType i32 = ElementType::i32, f32 = ElementType::f32;
   const int64_t rows = t.logits.sizes[0];
-  Carver carver(base);
-  const auto ofRows = [&](const TensorRef &callers, ElementType type) {
-    return callers.data ? callers : carver.vector(type, rows);
+  TensorTable table;
+  for (const Member &member : kMembers)
+    if ((t.*member.tensor).data || member.id == tensor::logits || member.id == tensor::label)
+      table.addCallers(member.id, member.name, t.*member.tensor);
+  const auto ofRows = [&](bool isWanted, TensorId id, const char *name, ElementType type, int64_t size) {
+    if (isWanted && !table.has(id)) table.addVector(id, name, type, size, {});
   };
-  Workspace w;
-  w.row = carver.vector(i32, rows);
-  w.label = carver.vector(i32, rows);
-  w.rowLoss = ofRows(reduction == Reduction::none ? t.loss : TensorRef(), f32);
-  w.lse = ofRows(t.lse, f32);
-  w.summary = carver.vector(i32, 1);
-  if (spec.terms.classWeight) {
-    w.rowWeight = carver.vector(f32, rows);
-    w.weightFacts = carver.vector(f32, 2);
-    w.firstBadWeight = carver.vector(i32, 1);
-  }
-  if (spec.outputs.entropy) w.entropy = ofRows(t.entropy, f32);
-  if (spec.outputs.best) w.argmax = ofRows(t.argmax, i32), w.correct = ofRows(t.correct, i32);
-  if (spec.outputs.monitored) w.top = carver.vector(f32, rows), w.norm = carver.vector(f32, rows);
-  w.bytes = carver.bytes();
-  return w;
+  ofRows(true, tensor::status, "status", ElementType::i64, kCallStatusWords);
+  ofRows(true, tensor::row, "row", i32, rows);
+  ofRows(true, tensor::compactLabel, "compactLabel", i32, rows);
+  ofRows(true, tensor::summary, "summary", i32, 1);
+  ofRows(true, tensor::lse, "lse", f32, rows);
+  if (reduction == Reduction::none)
+    table.addAlias(tensor::rowLoss, "rowLoss", tensor::loss);
+  else
+    ofRows(true, tensor::rowLoss, "rowLoss", f32, rows);
+  ofRows(spec.terms.classWeight, tensor::rowWeight, "rowWeight", f32, rows);
+  ofRows(spec.terms.classWeight, tensor::weightFacts, "weightFacts", f32, 2);
+  ofRows(spec.outputs.entropy, tensor::entropy, "entropy", f32, rows);
+  ofRows(spec.outputs.best, tensor::argmax, "argmax", i32, rows);
+  ofRows(spec.outputs.best, tensor::correct, "correct", i32, rows);
+  ofRows(spec.outputs.monitored, tensor::top, "top", f32, rows);
+  ofRows(spec.outputs.monitored, tensor::norm, "norm", f32, rows);
+  table.place(0);
+  return table;
 }
 
-/// Enqueues the launches of one call. Nothing here reads a tensor's data.
-class Launches {
+/// The steps of a call, in their order.
+class Emitter {
 public:
-  Launches(Device &device, Stream stream, const Kernels &kernels, const CrossEntropyTensors &t,
-           const CrossEntropyOptions &options, const ce::RowSpec &spec, const Workspace &w)
-      : device_(device), stream_(stream), kernels_(kernels), t_(t), options_(options), spec_(spec), w_(w) {}
+  Emitter(const CrossEntropyTensors &t, const CrossEntropyOptions &options, const ce::RowSpec &spec,
+          Program &program)
+      : t_(t), options_(options), spec_(spec), program_(program) {}
 
-  Status run() {
-    TW_RETURN_IF_ERROR(compact());
+  void emit(const CompileOptions &rowOptions) {
+    compact();
+    const bool isMean = options_.reduction == Reduction::mean;
     if (spec_.terms.classWeight) {
-      TW_RETURN_IF_ERROR(launch(kernels_.rowWeights, {w_.label, t_.classWeight, w_.rowWeight}));
-      TW_RETURN_IF_ERROR(launch(kernels_.weightFacts, {w_.rowWeight, t_.classWeight, w_.summary,
-                                                       w_.weightFacts, w_.firstBadWeight}));
+      launch(rowWeights(),
+             arguments().tensors({tensor::compactLabel, tensor::classWeight, tensor::rowWeight}));
+      launch(weightFacts(isMean), arguments()
+                                      .tensors({tensor::rowWeight, tensor::classWeight, tensor::summary})
+                                      .sequence()
+                                      .tensors({tensor::weightFacts, tensor::status}));
     }
-    TW_RETURN_IF_ERROR(rows());
+    rows(rowOptions);
     if (spec_.outputs.monitored)
-      TW_RETURN_IF_ERROR(launch(kernels_.monitor, {w_.lse, w_.entropy, w_.top, w_.norm, w_.argmax, w_.correct,
-                                                   w_.summary, t_.monitored}));
-    if (options_.reduction == Reduction::none) return Status();
-    return launch(kernels_.reduceLoss, {w_.rowLoss, w_.summary, t_.loss});
+      launch(monitor(),
+             arguments().tensors({tensor::lse, tensor::entropy, tensor::top, tensor::norm, tensor::argmax,
+                                  tensor::correct, tensor::summary, tensor::monitored}));
+    if (options_.reduction != Reduction::none)
+      launch(reduceLoss(isMean), arguments().tensors({tensor::rowLoss, tensor::summary, tensor::loss}));
   }
 
 private:
-  Status compact() {
-    if (t_.logits.sizes[0] == 0) // which no program does then
-      TW_RETURN_IF_ERROR(fill(device_, w_.summary, 0, stream_));
-    for (const TensorRef &ofRows : {w_.entropy, w_.correct, w_.top, w_.norm}) // what ignored rows keep
-      if (ofRows.data) TW_RETURN_IF_ERROR(fill(device_, ofRows, 0, stream_));
-    if (w_.argmax.data) TW_RETURN_IF_ERROR(fill(device_, w_.argmax, 0xFF, stream_));
-    KernelArguments arguments = {t_.label,   options_.ignoreIndex,  t_.logits.sizes[1], w_.row, w_.label,
-                                 w_.summary, device_.labelReport(), w_.rowLoss,         w_.lse};
-    if (t_.dLogits.data) arguments.push_back(t_.dLogits);
-    return launch(kernels_.compactRows, arguments);
+  StepArguments arguments() const { return StepArguments(program_.table()); }
+  void launch(Kernel kernel, const StepArguments &arguments, const CompileOptions &options = {}) {
+    program_.addLaunch(program_.addKernel(std::move(kernel), options), arguments);
   }
 
-  Status rows() {
-    const TermValues values = {
-        options_, {}, t_.logits.sizes[1], {}, t_.classWeight, t_.gradLse, t_.gradEntropy, w_.weightFacts, {}};
-    KernelArguments arguments = {t_.logits, w_.row, w_.label};
-    LogitTerms(spec_.terms).bind(values, arguments);
-    RowTerms(spec_.terms, spec_.gradient.has_value()).bind(values, arguments);
-    const auto append = [&](const TensorRef &tensor) {
-      if (tensor.data) arguments.push_back(tensor);
-    };
-    if (spec_.terms.labelSmoothing) append(t_.classWeight);
-    for (const TensorRef &output : {w_.rowLoss, w_.lse, w_.entropy, w_.argmax, w_.correct, w_.top, w_.norm})
-      append(output);
-    if (spec_.gradient)
-      for (const TensorRef &tensor : {w_.summary, t_.gradOutput, t_.dLogits})
-        append(tensor);
-    return launch(kernels_.row, arguments);
+  void compact() {
+    if (t_.logits.sizes[0] == 0) program_.addFill(tensor::summary, 0); // which no program sets then
+    for (const TensorId ofRows : {tensor::entropy, tensor::correct, tensor::top, tensor::norm})
+      if (program_.table().has(ofRows)) program_.addFill(ofRows, 0); // what ignored rows keep
+    if (program_.table().has(tensor::argmax)) program_.addFill(tensor::argmax, 0xFF);
+    std::optional<ElementType> gradient;
+    if (spec_.gradient) gradient = spec_.gradient->output;
+    launch(compactRows({t_.label.element, gradient}),
+           arguments()
+               .tensor(tensor::label)
+               .index(options_.ignoreIndex)
+               .index(t_.logits.sizes[1])
+               .sequence()
+               .tensors({tensor::row, tensor::compactLabel, tensor::summary, tensor::status, tensor::rowLoss,
+                         tensor::lse, tensor::dLogits}));
   }
 
-  Status launch(const KernelHandle &kernel, const KernelArguments &arguments) {
-    return device_.launch(*kernel, arguments, stream_);
+  void rows(const CompileOptions &rowOptions) {
+    TermValues values;
+    values.options = options_;
+    values.classes = t_.logits.sizes[1];
+    values.classWeight = tensor::classWeight, values.weightFacts = tensor::weightFacts;
+    values.gradLse = tensor::gradLse, values.gradEntropy = tensor::gradEntropy;
+    StepArguments row = arguments();
+    row.tensors({tensor::logits, tensor::row, tensor::compactLabel});
+    LogitTerms(spec_.terms).bind(values, row);
+    RowTerms(spec_.terms, spec_.gradient.has_value()).bind(values, row);
+    if (spec_.terms.labelSmoothing) row.tensor(tensor::classWeight);
+    row.tensors({tensor::rowLoss, tensor::lse, tensor::entropy, tensor::argmax, tensor::correct, tensor::top,
+                 tensor::norm});
+    if (spec_.gradient) row.tensors({tensor::summary, tensor::gradOutput, tensor::dLogits});
+    launch(ce::row(spec_), row, rowOptions);
   }
 
-  Device &device_;
-  Stream stream_;
-  const Kernels &kernels_;
   const CrossEntropyTensors &t_;
   const CrossEntropyOptions &options_;
   const ce::RowSpec &spec_;
-  const Workspace &w_;
+  Program &program_;
 };
+
+/// The calls that were prepared last.
+using PreparedCalls = PreparedCallCache<PreparedCrossEntropy, CrossEntropyTensors, CrossEntropyOptions>;
 
 } // namespace
 
+StatusOr<PreparedCrossEntropy> PreparedCrossEntropy::prepare(Runtime &runtime,
+                                                             const CrossEntropyTensors &tensors,
+                                                             const CrossEntropyOptions &options) {
+  TW_RETURN_IF_ERROR(validate(tensors, options));
+  const Device &device = runtime.device();
+  const ce::RowSpec spec = rowSpec(tensors, options);
+  const int64_t rows = tensors.logits.sizes[0], classes = tensors.logits.sizes[1];
+  const ce::RowSchedule schedule = ce::scheduleRow(spec, classes, device.target(), device.info().sharedBytes);
+
+  Program program(tensorsOf(tensors, spec, options.reduction), {rows, rows}, tensor::status);
+  Emitter(tensors, options, spec, program).emit(schedule.options);
+  PreparedCall::Facts facts;
+  facts.checksWeights = spec.terms.classWeight;
+  for (const Member &member : kMembers)
+    facts.callers.push_back({member.id, member.name, member.isOutput, false,
+                             member.id == tensor::dLogits ? TensorId(tensor::logits) : kNoTensor});
+  PreparedCrossEntropy prepared;
+  TW_ASSIGN_OR_RETURN(prepared.call_, PreparedCall::make(runtime, std::move(program), std::move(facts)));
+  prepared.variant_ = tensors.dLogits.data ? Variant::whole : Variant::lossOnly;
+  prepared.description_ = schedule.str();
+  return prepared;
+}
+
+Status PreparedCrossEntropy::run(const CrossEntropyTensors &tensors, const CallMemory &memory,
+                                 Stream stream) const {
+  return call_->run(TensorsById(tensors), memory, stream);
+}
+
+bool PreparedCrossEntropy::fits(const CrossEntropyTensors &tensors) const {
+  return call_->fits(TensorsById(tensors));
+}
+
 StatusOr<LossReport> crossEntropy(Runtime &runtime, const CrossEntropyTensors &tensors,
                                   const CrossEntropyOptions &options, Stream stream) {
-  TW_RETURN_IF_ERROR(validate(tensors, options));
-  Device &device = runtime.device();
-  const ce::RowSpec spec = rowSpec(tensors, options);
-
-  LossReport report;
-  report.variant = tensors.dLogits.data ? Variant::whole : Variant::lossOnly;
-  const ce::RowSchedule schedule =
-      ce::scheduleRow(spec, tensors.logits.sizes[1], device.target(), device.info().sharedBytes);
-  report.configuration = schedule.str();
-  report.workspaceBytes = layOut(tensors, spec, options.reduction, nullptr).bytes;
-  auto start = std::chrono::steady_clock::now();
-  TW_ASSIGN_OR_RETURN(const Kernels kernels,
-                      makeKernels(runtime, tensors, spec, schedule.options, options.reduction));
-  report.compileMilliseconds = millisecondsSince(start);
-
-  start = std::chrono::steady_clock::now();
-  TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocate(report.workspaceBytes, stream));
-  const Workspace w = layOut(tensors, spec, options.reduction, memory.data());
-  TW_RETURN_IF_ERROR(Launches(device, stream, kernels, tensors, options, spec, w).run());
-  TW_RETURN_IF_ERROR(reportNow(device, stream));
-  if (spec.terms.classWeight)
-    TW_RETURN_IF_ERROR(checkClassWeights(device, stream, w.firstBadWeight, tensors.logits.sizes[1]));
-  report.runMilliseconds = millisecondsSince(start);
-  return report;
+  return runtime.attached<PreparedCalls>().call(runtime, tensors, options, stream, [&] {
+    return PreparedCrossEntropy::prepare(runtime, tensors, options);
+  });
 }
 
 } // namespace tilewright

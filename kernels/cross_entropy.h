@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 
 #include "compiler/base/status.h"
 #include "kernels/loss_options.h"
+#include "kernels/program/prepared_call.h"
 #include "runtime/device.h"
 
 namespace tilewright {
@@ -32,10 +35,31 @@ struct CrossEntropyTensors {
   TensorRef monitored = {}; ///< f32, kMonitoredQuantities
 };
 
+/// As `PreparedLinearCrossEntropy`, of cross entropy over logits.
+class PreparedCrossEntropy {
+public:
+  static StatusOr<PreparedCrossEntropy> prepare(Runtime &runtime, const CrossEntropyTensors &tensors,
+                                                const CrossEntropyOptions &options);
+
+  int64_t workspaceBytes() const { return call_->workspaceBytes(); }
+  Variant variant() const { return variant_; }
+  const std::string &description() const { return description_; }
+  const Program &program() const { return call_->program(); }
+  Status run(const CrossEntropyTensors &tensors, const CallMemory &memory, Stream stream) const;
+  bool fits(const CrossEntropyTensors &tensors) const;
+
+private:
+  PreparedCrossEntropy() = default;
+
+  std::shared_ptr<const PreparedCall> call_;
+  Variant variant_ = Variant::automatic;
+  std::string description_;
+};
+
 /// The cross entropy of logits in memory, and its gradient. Rows are read once for the loss, and once more
 /// for any of gradient, entropy, argmax, correct and monitored quantities; gradEntropy costs one more
 /// reading. Errors as `linearCrossEntropy`.
 StatusOr<LossReport> crossEntropy(Runtime &runtime, const CrossEntropyTensors &tensors,
-                                  const CrossEntropyOptions &options, Stream stream = nullptr);
+                                  const CrossEntropyOptions &options, Stream stream);
 
 } // namespace tilewright

@@ -25,6 +25,6 @@ struct JitRequest {
 StatusOr<std::vector<KernelHandle>> jitAll(Runtime &runtime, const std::vector<JitRequest> &requests);
 
 /// Makes the kernel if need be and enqueues it; the arguments are in the order of its parameters.
-Status launch(Runtime &runtime, const Kernel &kernel, ArgumentSpan arguments, Stream stream = nullptr);
+Status launch(Runtime &runtime, const Kernel &kernel, ArgumentSpan arguments, Stream stream);
 
 } // namespace tilewright

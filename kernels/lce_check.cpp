@@ -109,13 +109,13 @@ StatusOr<std::vector<float>> Check::readRows(const TensorRef &matrix, int64_t fi
   return values;
 }
 
-StatusOr<Check> Check::make(Runtime &runtime, Stream stream, const Problem &problem,
+StatusOr<Check> Check::make(Runtime &runtime, Stream stream, const Request &request,
                             const LinearCrossEntropyTensors &tensors,
                             const LinearCrossEntropyOptions &options) {
-  Check check(runtime, stream, problem, tensors);
+  Check check(runtime, stream, request, tensors);
   TW_RETURN_IF_ERROR(check.readInputs(options));
   TW_RETURN_IF_ERROR(check.computeRows());
-  if (problem.dWeight) TW_RETURN_IF_ERROR(check.computeClasses());
+  if (request.dWeight) TW_RETURN_IF_ERROR(check.computeClasses());
   return StatusOr<Check>(std::move(check));
 }
 

@@ -16,7 +16,7 @@ namespace tilewright::lce {
 class Check {
 public:
   /// `tensors` have lse, which tells the gradient of a class from all rows.
-  static StatusOr<Check> make(Runtime &runtime, Stream stream, const Problem &problem,
+  static StatusOr<Check> make(Runtime &runtime, Stream stream, const Request &request,
                               const LinearCrossEntropyTensors &tensors,
                               const LinearCrossEntropyOptions &options);
 
@@ -47,8 +47,8 @@ private:
     RowSketches dHidden, dWeight;
   };
 
-  Check(Runtime &runtime, Stream stream, const Problem &problem, const LinearCrossEntropyTensors &tensors)
-      : runtime_(&runtime), device_(&runtime.device()), stream_(stream), p_(problem), t_(tensors) {}
+  Check(Runtime &runtime, Stream stream, const Request &request, const LinearCrossEntropyTensors &tensors)
+      : runtime_(&runtime), device_(&runtime.device()), stream_(stream), p_(request), t_(tensors) {}
 
   Status readInputs(const LinearCrossEntropyOptions &options);
   Status computeRows();
@@ -69,7 +69,7 @@ private:
   Runtime *runtime_;
   Device *device_;
   Stream stream_;
-  Problem p_;
+  Request p_;
   LinearCrossEntropyTensors t_;
 
   std::vector<float> hidden_;       ///< X

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
-#include "kernels/lce/kernel_set.h"
+#include "kernels/lce/plan.h"
+#include "kernels/lce/tensors.h"
+#include "kernels/lce/tiling.h"
 
 namespace tilewright::lce {
 namespace {
@@ -19,24 +21,24 @@ int64_t excerptChunk(const Config &heuristic, const DeviceInfo &device) {
 /// The call's first rows: enough for each kind of chunk.
 TunedCall excerptOf(const TunedCall &call, int64_t chunkRows) {
   TunedCall excerpt = call;
-  const bool accumulates = call.problem.dWeight && *call.problem.dWeight == ElementType::f32;
-  const int64_t kinds = !call.problem.dWeight ? 1 : accumulates ? kKindsOfChunks - 1 : kKindsOfChunks;
-  const int64_t rows = std::min(call.problem.rows, kinds * chunkRows);
-  excerpt.problem.rows = rows;
+  const bool accumulates = call.request.dWeight && *call.request.dWeight == ElementType::f32;
+  const int64_t kinds = !call.request.dWeight ? 1 : accumulates ? kKindsOfChunks - 1 : kKindsOfChunks;
+  const int64_t rows = std::min(call.request.rows, kinds * chunkRows);
+  excerpt.request.rows = rows;
   const auto cut = [&](TensorRef &tensor) {
-    if (tensor.data && tensor.sizes[0] == call.problem.rows) tensor = tensor.rows(0, rows);
+    if (tensor.data && tensor.sizes[0] == call.request.rows) tensor = tensor.rows(0, rows);
   };
   LinearCrossEntropyTensors &t = excerpt.tensors;
   cut(t.hidden), cut(t.label), cut(t.lse), cut(t.dHidden);
-  if (call.problem.reduction == Reduction::none) cut(t.loss);
-  if (call.problem.upstream == Upstream::rows) cut(t.gradOutput);
+  if (call.request.reduction == Reduction::none) cut(t.loss);
+  if (call.request.upstream == Upstream::rows) cut(t.gradOutput);
   return excerpt;
 }
 
 Status makeCheck(std::optional<Check> &check, const TunedCall &call) {
   if (check) return {};
   TW_ASSIGN_OR_RETURN(Check made,
-                      Check::make(call.runtime, call.stream, call.problem, call.tensors, call.options));
+                      Check::make(call.runtime, call.stream, call.request, call.tensors, call.options));
   check.emplace(std::move(made));
   return {};
 }
@@ -47,8 +49,8 @@ Status makeCheck(std::optional<Check> &check, const TunedCall &call) {
 
 Status WholeCall::compile(const Configuration &configuration) {
   TW_ASSIGN_OR_RETURN(const Config config,
-                      configOf(configuration, call_.problem, call_.runtime.device().info()));
-  const Problem &p = call_.problem;
+                      configOf(configuration, call_.request, call_.runtime.device().info()));
+  const Request &p = call_.request;
   TW_RETURN_IF_ERROR(compileProduct(call_.runtime, p, config, ProductKind::forward));
   if (p.dHidden) TW_RETURN_IF_ERROR(compileProduct(call_.runtime, p, config, ProductKind::dHidden));
   if (p.dWeight) TW_RETURN_IF_ERROR(compileProduct(call_.runtime, p, config, ProductKind::dWeight));
@@ -64,83 +66,97 @@ Status WholeCall::check(const Configuration &configuration) {
 
 Status WholeCall::run(const Configuration &configuration) {
   TW_ASSIGN_OR_RETURN(const Config config,
-                      configOf(configuration, call_.problem, call_.runtime.device().info()));
-  return execute(call_.runtime, call_.problem, config, call_.tensors, call_.options, call_.stream).status();
+                      configOf(configuration, call_.request, call_.runtime.device().info()));
+  Device &device = call_.runtime.device();
+  TW_ASSIGN_OR_RETURN(const auto prepared, prepareCall(call_.runtime, call_.request, config, call_.options));
+  TW_ASSIGN_OR_RETURN(const Buffer workspace, device.allocate(prepared->workspaceBytes(), call_.stream));
+  return prepared->run(TensorsById(call_.tensors), {workspace.data(), prepared->workspaceBytes(), {}},
+                       call_.stream);
 }
 
 // ---- A product alone ---------------------------------------------------------------------------------
 
 StatusOr<Config> ProductAlone::configOf(const Configuration &configuration) const {
   TW_ASSIGN_OR_RETURN(Config config,
-                      lce::configOf(configuration, call_.problem, call_.runtime.device().info()));
-  config.chunkRows = balanced(call_.problem.rows, std::min(chunkRows_, config.chunkRows));
-  chooseTail(call_.problem, call_.runtime.device().info(), config);
+                      lce::configOf(configuration, call_.request, call_.runtime.device().info()));
+  config.chunkRows = balanced(call_.request.rows, std::min(chunkRows_, config.chunkRows));
+  chooseTail(schemeFor(call_.request, config.variant), call_.runtime.device().info(), config);
   return config;
 }
 
 Status ProductAlone::compile(const Configuration &configuration) {
   TW_ASSIGN_OR_RETURN(const Config config, configOf(configuration));
-  return compileProduct(call_.runtime, call_.problem, config, product_);
+  return compileProduct(call_.runtime, call_.request, config, product_);
 }
 
 Status ProductAlone::stage(const Configuration &configuration) {
   TW_ASSIGN_OR_RETURN(const Config config, configOf(configuration));
-  const int64_t bytes = layOut(call_.problem, config, nullptr).bytes;
+  TW_ASSIGN_OR_RETURN(prepared_, prepareCall(call_.runtime, call_.request, config, call_.options));
+  const int64_t bytes = prepared_->workspaceBytes();
   if (static_cast<int64_t>(workspace_.bytes()) < bytes) {
     TW_ASSIGN_OR_RETURN(workspace_, call_.runtime.device().allocate(bytes, call_.stream));
   }
-  TW_ASSIGN_OR_RETURN(rehearsal_, Rehearsal::make(call_.runtime, call_.problem, config, call_.tensors,
-                                                  call_.options, workspace_, call_.stream));
   staged_ = configuration;
   return {};
+}
+
+CallMemory ProductAlone::memory() const {
+  return {workspace_.data(), static_cast<int64_t>(workspace_.bytes()), {}};
+}
+
+/// Enqueues the steps of one tag.
+Status ProductAlone::runSteps(int tag) const {
+  return prepared_->runTagged(TensorsById(call_.tensors), memory(), call_.stream, tag);
 }
 
 Status ProductAlone::check(const Configuration &configuration) {
   TW_RETURN_IF_ERROR(makeCheck(check_, call_));
   TW_RETURN_IF_ERROR(stage(configuration));
-  TW_RETURN_IF_ERROR(rehearsal_->run());
+  TW_RETURN_IF_ERROR(prepared_->run(TensorsById(call_.tensors), memory(), call_.stream));
   TW_RETURN_IF_ERROR(call_.runtime.device().synchronize(call_.stream));
   return check_->check();
 }
 
 Status ProductAlone::prepare(const Configuration &configuration) {
   if (!(staged_ == configuration)) TW_RETURN_IF_ERROR(stage(configuration));
-  return rehearsal_->prepare(product_);
+  // The last chunk's rows are those that a call leaves behind it, but for what the parts of dX's tail took
+  // the place of.
+  return product_ == ProductKind::dHidden ? Status() : runSteps(kPreparesProducts);
 }
 
-Status ProductAlone::run(const Configuration &) { return rehearsal_->repeat(product_); }
+Status ProductAlone::run(const Configuration &) { return runSteps(tagOf(product_)); }
 
 // ---- All of it ---------------------------------------------------------------------------------------
 
 LceTunable::LceTunable(TunedCall call, TunedCall excerpt, const Config &heuristic)
     : call_(std::move(call)), excerpt_(std::move(excerpt)), heuristic_(heuristic),
-      space_(searchSpace(call_.problem, heuristic, device().info())),
-      model_(lce::costModel(call_.problem, heuristic, device().info())), whole_(call_) {
+      space_(searchSpace(call_.request, heuristic, device().info())),
+      model_(lce::costModel(call_.request, heuristic, device().info())), whole_(call_) {
   const int64_t chunkRows = excerptChunk(heuristic, device().info());
-  for (const ProductStep &step : productSteps(call_.problem, heuristic_))
+  for (const ProductStep &step : productSteps(call_.request, heuristic_))
     if (!products_.count(step.kind))
       products_[step.kind] = std::make_unique<ProductAlone>(excerpt_, step.kind, chunkRows, excerptCheck_);
 }
 
-StatusOr<std::unique_ptr<LceTunable>> LceTunable::make(Runtime &runtime, const Problem &problem,
+StatusOr<std::unique_ptr<LceTunable>> LceTunable::make(Runtime &runtime, const Request &request,
                                                        const LinearCrossEntropyTensors &tensors,
                                                        const LinearCrossEntropyOptions &options,
                                                        Stream stream) {
   Device &device = runtime.device();
   TW_ASSIGN_OR_RETURN(const Config heuristic,
-                      plan(problem, options.variant, options.workspaceLimit, device.info()));
-  TunedCall call{runtime, stream, problem, tensors, options};
+                      plan(request, options.variant, options.workspaceLimit, device.info()));
+  TunedCall call{runtime, stream, request, tensors, options};
   Buffer lse;
   if (!tensors.lse.data) {
-    TW_ASSIGN_OR_RETURN(lse, device.allocate(4 * problem.rows, stream));
-    call.tensors.lse = TensorRef::vector(lse.data(), ElementType::f32, problem.rows);
+    TW_ASSIGN_OR_RETURN(lse, device.allocate(4 * request.rows, stream));
+    call.tensors.lse = TensorRef::vector(lse.data(), ElementType::f32, request.rows);
   }
-  call.problem.wantsLse = true;
+  call.request.given.lse = true;
   TunedCall excerpt = excerptOf(call, excerptChunk(heuristic, device.info()));
   std::optional<Check> check;
   TW_RETURN_IF_ERROR(makeCheck(check, excerpt));
   // Rows that are ignored cost nothing, and times of few others would say nothing.
-  const bool worksEnough = 2 * check->validRows() >= excerpt.problem.rows;
+  const bool worksEnough = 2 * check->validRows() >= excerpt.request.rows;
   std::unique_ptr<LceTunable> tunable(new LceTunable(call, worksEnough ? excerpt : call, heuristic));
   if (worksEnough) tunable->excerptCheck_ = std::move(check);
   tunable->lse_ = std::move(lse);
@@ -149,15 +165,15 @@ StatusOr<std::unique_ptr<LceTunable>> LceTunable::make(Runtime &runtime, const P
 
 std::vector<SearchStep> LceTunable::steps() {
   std::vector<SearchStep> steps;
-  for (const ProductStep &step : productSteps(call_.problem, heuristic_))
+  for (const ProductStep &step : productSteps(call_.request, heuristic_))
     steps.push_back({step.name, step.parameters, products_.at(step.kind).get()});
   steps.push_back({"chunk", chunkParameters()});
   return steps;
 }
 
 int64_t LceTunable::workspaceBytes(const Configuration &configuration) const {
-  const StatusOr<Config> config = configOf(configuration, call_.problem, device().info());
-  return config.ok() ? layOut(call_.problem, *config, nullptr).bytes : 0;
+  const StatusOr<Config> config = configOf(configuration, call_.request, device().info());
+  return config.ok() ? lce::workspaceBytes(schemeFor(call_.request, config->variant), *config) : 0;
 }
 
 } // namespace tilewright::lce

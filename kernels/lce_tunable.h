@@ -7,8 +7,8 @@
 
 #include "autotune/tunable.h"
 #include "kernels/lce/search.h"
+#include "kernels/lce_call.h"
 #include "kernels/lce_check.h"
-#include "kernels/lce_execution.h"
 #include "kernels/linear_cross_entropy.h"
 #include "runtime/runtime.h"
 
@@ -18,14 +18,14 @@ namespace tilewright::lce {
 struct TunedCall {
   Runtime &runtime;
   Stream stream;
-  Problem problem;
+  Request request;
   LinearCrossEntropyTensors tensors;
   LinearCrossEntropyOptions options;
 };
 
 /// Of W, which is what a call and each of its products read or write at least.
-inline int64_t weightBytes(const Problem &problem) {
-  return problem.classes * problem.hidden * static_cast<int64_t>(elementBytes(problem.element));
+inline int64_t weightBytes(const Request &request) {
+  return request.classes * request.hidden * static_cast<int64_t>(elementBytes(request.element));
 }
 
 /// The whole call.
@@ -35,7 +35,7 @@ public:
   Status compile(const Configuration &configuration) override;
   Status check(const Configuration &configuration) override;
   Status run(const Configuration &configuration) override;
-  int64_t workingSetBytes() const override { return weightBytes(call_.problem); }
+  int64_t workingSetBytes() const override { return weightBytes(call_.request); }
 
 private:
   TunedCall &call_;
@@ -52,12 +52,14 @@ public:
   Status check(const Configuration &configuration) override;
   Status prepare(const Configuration &configuration) override;
   Status run(const Configuration &configuration) override;
-  int64_t workingSetBytes() const override { return weightBytes(call_.problem); }
+  int64_t workingSetBytes() const override { return weightBytes(call_.request); }
 
 private:
   StatusOr<Config> configOf(const Configuration &configuration) const;
   /// Makes it this configuration's, whose whole call has then been run.
   Status stage(const Configuration &configuration);
+  CallMemory memory() const;
+  Status runSteps(int tag) const;
 
   TunedCall &call_;
   ProductKind product_;
@@ -65,23 +67,23 @@ private:
   std::optional<Check> &check_; ///< shared with the other products
   Configuration staged_;
   Buffer workspace_;
-  std::unique_ptr<Rehearsal> rehearsal_;
+  std::shared_ptr<const PreparedCall> prepared_;
 };
 
 /// A call of linearCrossEntropy, to be tuned.
 class LceTunable final : public Tunable {
 public:
-  static StatusOr<std::unique_ptr<LceTunable>> make(Runtime &runtime, const Problem &problem,
+  static StatusOr<std::unique_ptr<LceTunable>> make(Runtime &runtime, const Request &request,
                                                     const LinearCrossEntropyTensors &tensors,
                                                     const LinearCrossEntropyOptions &options, Stream stream);
 
-  TuningKey key() const override { return tuningKey(call_.problem, call_.runtime.device().info()); }
+  TuningKey key() const override { return tuningKey(call_.request, call_.runtime.device().info()); }
   Device &device() const override { return call_.runtime.device(); }
   Stream stream() const override { return call_.stream; }
   const SearchSpace &space() const override { return space_; }
   const CostModel &costModel() const override { return model_; }
   std::vector<SearchStep> steps() override;
-  Configuration heuristic() const override { return configurationOf(heuristic_, call_.problem); }
+  Configuration heuristic() const override { return configurationOf(heuristic_, call_.request); }
   int64_t workspaceBytes(const Configuration &configuration) const override;
   Workload &whole() override { return whole_; }
 

@@ -1,16 +1,10 @@
 #include "kernels/linear_cross_entropy.h"
 
-#include <chrono>
-
 #include "autotune/tuning_cache.h"
-#include "compiler/base/elapsed.h"
-#include "compiler/base/log.h"
-#include "kernels/lce/kernel_set.h"
-#include "kernels/lce/launches.h"
 #include "kernels/lce/plan.h"
 #include "kernels/lce/search.h"
-#include "kernels/lce_execution.h"
-#include "kernels/loss/validate.h"
+#include "kernels/lce_call.h"
+#include "kernels/one_call.h"
 #include "kernels/tune_linear_cross_entropy.h"
 
 namespace tilewright {
@@ -18,85 +12,87 @@ namespace {
 
 using namespace lce;
 
-std::string describe(const Problem &problem, const Config &config, const DeviceInfo &device) {
-  const bool falls = device.warpgroups && !problem.aligned;
+std::string describe(const Request &request, const Config &config, const DeviceInfo &device) {
+  const bool falls = device.warpgroups && !request.aligned;
   return config.str() + (falls ? "; portable code, as rows do not begin at multiples of 16 bytes" : "");
 }
 
-} // namespace
-
-StatusOr<LossReport> lce::execute(Runtime &runtime, const Problem &asked, const Config &config,
-                                  const LinearCrossEntropyTensors &tensors,
-                                  const LinearCrossEntropyOptions &options, Stream stream) {
-  const Problem problem = asVariant(asked, config.variant);
-  Device &device = runtime.device();
-  LossReport report;
-  report.variant = config.variant;
-  report.configuration = describe(problem, config, device.info());
-  report.workspaceBytes = layOut(problem, config, nullptr).bytes;
-  auto start = std::chrono::steady_clock::now();
-  TW_ASSIGN_OR_RETURN(const KernelSet kernels, makeKernels(runtime, problem, config));
-  report.compileMilliseconds = millisecondsSince(start);
-
-  start = std::chrono::steady_clock::now();
-  TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocate(report.workspaceBytes, stream));
-  const Workspace workspace = layOut(problem, config, memory.data(), lentMemory(tensors.dWeight));
-  TW_RETURN_IF_ERROR(Launches(device, stream, problem, config, kernels, tensors, options, workspace).run());
-  TW_RETURN_IF_ERROR(reportNow(device, stream));
-  if (problem.terms.classWeight)
-    TW_RETURN_IF_ERROR(checkClassWeights(device, stream, workspace.firstBadWeight, problem.classes));
-  report.runMilliseconds = millisecondsSince(start);
-  return report;
-}
-
-namespace {
-
-/// Tunes with this call's data; whatever goes wrong, the call itself goes on.
-TuningCache::Record tuneNow(Runtime &runtime, TuningCache &cache, const TuningKey &key,
-                            const LinearCrossEntropyTensors &tensors,
-                            const LinearCrossEntropyOptions &options, Stream stream) {
-  const auto tuneCall = [&]() -> StatusOr<TuningRecord> {
-    TunerOptions tuner;
-    tuner.workspaceLimit = options.workspaceLimit;
-    TW_ASSIGN_OR_RETURN(TuningOutcome outcome,
-                        tuneLinearCrossEntropy(runtime, tensors, options, tuner, stream));
-    return std::move(outcome.record);
-  };
-  const auto accept = [](const TuningRecord &) { return true; };
-  StatusOr<TuningCache::Record> record = cache.obtain(key, options.workspaceLimit, accept, tuneCall);
-  if (record.ok()) return *record;
-  logWarning("linear cross entropy is not tuned: " + record.status().message());
-  return nullptr;
-}
-
-/// A tuned configuration where there is one and the environment lets us use it, else a planned one.
-StatusOr<Config> chooseConfig(Runtime &runtime, const Problem &problem,
-                              const LinearCrossEntropyTensors &tensors,
-                              const LinearCrossEntropyOptions &options, Stream stream) {
+/// The pinned configuration, else a tuned one where there is one and the environment lets us use it, else a
+/// planned one.
+StatusOr<Config> chooseConfig(Runtime &runtime, const Request &request,
+                              const LinearCrossEntropyOptions &options) {
+  const DeviceInfo &device = runtime.device().info();
+  if (!options.configuration.empty()) {
+    TW_ASSIGN_OR_RETURN(const Configuration configuration, parseConfiguration(options.configuration));
+    return configOf(configuration, request, device);
+  }
   const Environment &environment = runtime.environment();
   if (environment.autotune != AutotuneMode::off && options.variant != Variant::recompute) {
-    TuningCache &cache = *TuningCache::shared(environment.cacheDir);
-    const TuningKey key = lce::tuningKey(problem, runtime.device().info());
-    const int64_t limit = options.workspaceLimit;
-    TuningCache::Record record = cache.find(key, limit);
-    const bool mayTune = environment.autotune == AutotuneMode::write && !runtime.device().isCapturing(stream);
-    const bool mayOverwrite = problem.rows > 0 && !options.accumulate; // the outputs, with results of tuning
-    if (!record && mayTune && mayOverwrite && !cache.failure(key, limit))
-      record = tuneNow(runtime, cache, key, tensors, options, stream);
+    const TuningCache::Record record =
+        TuningCache::shared(environment.cacheDir)->find(tuningKey(request, device), options.workspaceLimit);
     if (record)
-      if (auto config = tunedConfig(*record, problem, options.variant, limit, runtime.device().info()))
+      if (auto config = tunedConfig(*record, request, options.variant, options.workspaceLimit, device))
         return *config;
   }
-  return plan(problem, options.variant, options.workspaceLimit, runtime.device().info());
+  return plan(request, options.variant, options.workspaceLimit, device);
+}
+
+/// The calls that were prepared last; of forward and of backward calls apart.
+template <CallPass pass>
+struct PreparedCalls
+    : PreparedCallCache<PreparedLinearCrossEntropy, LinearCrossEntropyTensors, LinearCrossEntropyOptions> {};
+
+template <CallPass pass>
+StatusOr<LossReport> callOnce(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
+                              const LinearCrossEntropyOptions &options, Stream stream) {
+  const auto prepare = [&]() -> StatusOr<PreparedLinearCrossEntropy> {
+    if (pass == CallPass::fused) TW_RETURN_IF_ERROR(tuneIfAsked(runtime, tensors, options, stream));
+    return PreparedLinearCrossEntropy::prepare(runtime, tensors, options, pass);
+  };
+  return runtime.attached<PreparedCalls<pass>>().call(runtime, tensors, options, stream, prepare);
 }
 
 } // namespace
+
+StatusOr<PreparedLinearCrossEntropy>
+PreparedLinearCrossEntropy::prepare(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
+                                    const LinearCrossEntropyOptions &options, CallPass pass) {
+  const DeviceInfo &device = runtime.device().info();
+  TW_ASSIGN_OR_RETURN(const Request request, requestFor(tensors, options, device, pass));
+  TW_ASSIGN_OR_RETURN(const Config config, chooseConfig(runtime, request, options));
+  PreparedLinearCrossEntropy prepared;
+  TW_ASSIGN_OR_RETURN(prepared.call_, prepareCall(runtime, request, config, options));
+  prepared.variant_ = config.variant;
+  prepared.isAligned_ = request.aligned;
+  prepared.description_ = describe(request, config, device);
+  if (config.variant != Variant::recompute) prepared.configuration_ = configurationOf(config, request).str();
+  return prepared;
+}
+
+Status PreparedLinearCrossEntropy::run(const LinearCrossEntropyTensors &tensors, const CallMemory &memory,
+                                       Stream stream) const {
+  return call_->run(TensorsById(tensors), memory, stream);
+}
+
+bool PreparedLinearCrossEntropy::fits(const LinearCrossEntropyTensors &tensors) const {
+  return call_->fits(TensorsById(tensors)) && (isAligned_ || !lce::areAligned(tensors));
+}
 
 StatusOr<LossReport> linearCrossEntropy(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
                                         const LinearCrossEntropyOptions &options, Stream stream) {
-  TW_ASSIGN_OR_RETURN(const Problem problem, validate(tensors, options, runtime.device().info()));
-  TW_ASSIGN_OR_RETURN(const Config config, chooseConfig(runtime, problem, tensors, options, stream));
-  return execute(runtime, problem, config, tensors, options, stream);
+  return callOnce<CallPass::fused>(runtime, tensors, options, stream);
+}
+
+StatusOr<LossReport> linearCrossEntropyBackward(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
+                                                const LinearCrossEntropyOptions &options, Stream stream) {
+  return callOnce<CallPass::backward>(runtime, tensors, options, stream);
+}
+
+bool operator==(const LinearCrossEntropyOptions &a, const LinearCrossEntropyOptions &b) {
+  return static_cast<const LossOptions &>(a) == static_cast<const LossOptions &>(b) &&
+         a.variant == b.variant && a.workspaceLimit == b.workspaceLimit && a.lmcl == b.lmcl &&
+         a.tf32 == b.tf32 && a.quietZeros == b.quietZeros && a.accumulate == b.accumulate &&
+         a.configuration == b.configuration;
 }
 
 } // namespace tilewright

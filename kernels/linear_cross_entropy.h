@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 
 #include "compiler/base/status.h"
 #include "kernels/loss_options.h"
+#include "kernels/program/prepared_call.h"
 #include "runtime/device.h"
 
 namespace tilewright {
@@ -20,7 +23,12 @@ struct LinearCrossEntropyOptions : LossOptions {
   /// which bf16's own rounding exceeds. Zeros cost a GPU no power, which it turns into speed.
   bool quietZeros = true;
   bool accumulate = false; ///< dWeight and dBias are added to what their buffers hold
+  /// A configuration, as `PreparedLinearCrossEntropy::configuration` prints it, instead of the tuned or
+  /// planned one; empty: none is pinned. The same text gives the same bits on every machine of one kind.
+  std::string configuration;
 };
+
+bool operator==(const LinearCrossEntropyOptions &a, const LinearCrossEntropyOptions &b);
 
 /// The tensors of one call, in the device's memory. An output whose `data` is null is not computed; with
 /// neither `dHidden` nor `dWeight` no gradient is. Rows of the matrices may lie apart (`rowStride`). No
@@ -49,21 +57,74 @@ struct LinearCrossEntropyTensors {
   TensorRef argmax = {};    ///< i32, N: the first class with the largest logit; -1 for an ignored row
   TensorRef correct = {};   ///< i32, N: 1 where argmax is the label, else 0
   TensorRef monitored = {}; ///< f32, kMonitoredQuantities
+
+  TensorRef savedLse = {}; ///< f32, N: of a backward call, the lse that the forward call stored. Else null
 };
 
-/// The cross entropy of the logits X·Wᵀ, and its gradients, without the N×V logits in memory. Compiles its
-/// kernels at the first call for a combination of types and options; the number of rows never compiles
-/// anything again.
+/// A call that is planned once, and whose kernels are loaded: from here on it is a list of launches. It
+/// refers to its Runtime, which outlives it. Copies share everything; any thread may run it, also while it
+/// runs elsewhere.
+class PreparedLinearCrossEntropy {
+public:
+  /// `tensors` say which tensors there will be, of which shapes, types and strides. Of addresses it matters
+  /// whether they are null, and whether the matrices are aligned to 16 bytes (wgmma and TMA need that);
+  /// nothing is read or written. A tuned configuration is used where there is one for the device and such a
+  /// problem, and it fits the limit (TILEWRIGHT_AUTOTUNE says otherwise).
+  ///
+  /// User errors: shapes, types or options that do not fit, a workspace limit that no variant meets (the
+  /// message says the smallest possible one).
+  static StatusOr<PreparedLinearCrossEntropy> prepare(Runtime &runtime,
+                                                      const LinearCrossEntropyTensors &tensors,
+                                                      const LinearCrossEntropyOptions &options,
+                                                      CallPass pass = CallPass::fused);
+
+  /// Bytes of device memory that a run needs, whatever the addresses of its tensors.
+  int64_t workspaceBytes() const { return call_->workspaceBytes(); }
+  Variant variant() const { return variant_; }
+  /// For people: tiles, chunks and slices, on one line.
+  const std::string &description() const { return description_; }
+  /// The configuration as text, which `LinearCrossEntropyOptions::configuration` takes; empty for the variant
+  /// recompute, which is not tuned.
+  const std::string &configuration() const { return configuration_; }
+  const Program &program() const { return call_->program(); }
+
+  /// Enqueues the call's work on the stream; waits for nothing, allocates nothing, and may be captured in a
+  /// CUDA graph. The tensors, the workspace and the status must outlive the work. User errors: a tensor that
+  /// is not as prepared, outputs that overlap other tensors, memory that the device does not reach, a
+  /// workspace that is too small. On a CPU, where the work is done when this returns, also a label that is
+  /// neither a class nor the ignore index, and a class weight that is negative or not finite: the outputs
+  /// then hold the result with such rows ignored. On a GPU nobody has seen those yet: `CallMemory::status`
+  /// gets them.
+  Status run(const LinearCrossEntropyTensors &tensors, const CallMemory &memory, Stream stream) const;
+
+  /// Whether `run` takes such tensors.
+  bool fits(const LinearCrossEntropyTensors &tensors) const;
+
+private:
+  PreparedLinearCrossEntropy() = default;
+
+  std::shared_ptr<const PreparedCall> call_;
+  Variant variant_ = Variant::automatic;
+  bool isAligned_ = false;
+  std::string description_, configuration_;
+};
+
+/// The cross entropy of the logits X·Wᵀ, and its gradients, without the N×V logits in memory. Prepares the
+/// call, or takes the one that was prepared for the last such tensors and options; compiles kernels that were
+/// never needed before. Takes the workspace from the device in the stream's order.
 ///
-/// A tuned configuration is used where there is one for the device and such a problem, and it fits the limit
-/// (TILEWRIGHT_AUTOTUNE says otherwise). One configuration gives the same bits whatever the number of
-/// threads; two may differ in the last bits, as they sum S in another order.
+/// One configuration gives the same bits whatever the number of threads; two may differ in the last bits, as
+/// they sum S in another order.
 ///
-/// User errors: shapes, types or options that do not fit, a workspace limit that no variant meets (the
-/// message says the smallest possible one), a label that is neither a class nor the ignore index (naming the
-/// first and its row; the outputs then hold the result with such rows ignored). On a GPU nobody has seen the
-/// labels when the call returns: the next call that waits for the device has that error.
+/// User errors: as `prepare` and `run`. On a GPU nobody has seen the labels and class weights when the call
+/// returns: `LossReport::status` then says whether somebody has, and what is wrong with them.
 StatusOr<LossReport> linearCrossEntropy(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
-                                        const LinearCrossEntropyOptions &options, Stream stream = nullptr);
+                                        const LinearCrossEntropyOptions &options, Stream stream);
+
+/// dL/dX, dL/dW and dL/db from the lse that a forward call left in `tensors.savedLse`: E is made again, of
+/// which each element is at most 1, and four products in all replace three. For upstream gradients of the
+/// rows, of lse or entropy, and for a second backward.
+StatusOr<LossReport> linearCrossEntropyBackward(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
+                                                const LinearCrossEntropyOptions &options, Stream stream);
 
 } // namespace tilewright

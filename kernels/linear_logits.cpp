@@ -1,12 +1,9 @@
 #include "kernels/linear_logits.h"
 
 #include <chrono>
-#include <vector>
 
 #include "compiler/base/elapsed.h"
-#include "kernels/jit.h"
 #include "kernels/lce/plan.h"
-#include "kernels/loss/carver.h"
 #include "kernels/loss/validate.h"
 
 namespace tilewright {
@@ -15,13 +12,13 @@ namespace {
 using namespace lce;
 
 /// The loss's problem as far as its first product goes.
-StatusOr<Problem> validate(const LinearLogitsTensors &t, const LogitOptions &options) {
+StatusOr<Request> validate(const LinearLogitsTensors &t, const LogitOptions &options) {
   LossOptions loss;
   loss.logitScale = options.logitScale;
   loss.softcap = options.softcap;
   TW_RETURN_IF_ERROR(checkOptions(loss, false));
   if (options.lmcl) TW_RETURN_IF_ERROR(checkMargin(*options.lmcl, loss, t.bias.data != nullptr));
-  Problem p;
+  Request p;
   TW_RETURN_IF_ERROR(checkLinearInputs(t.hidden, t.weight));
   p.rows = t.hidden.sizes[0], p.hidden = t.hidden.sizes[1], p.classes = t.weight.sizes[0];
   p.element = t.hidden.element;
@@ -38,68 +35,71 @@ StatusOr<Problem> validate(const LinearLogitsTensors &t, const LogitOptions &opt
   return p;
 }
 
-/// Device memory beside inputs and outputs, cut into tensors.
-struct Workspace {
-  TensorRef rowNorm, classNorm; ///< N, V: of LMCL
-  int64_t bytes = 0;
-};
+namespace id {
+enum : TensorId { hidden, weight, bias, logits, status, rowNorm, classNorm };
+} // namespace id
 
-Workspace layOut(const Problem &problem, void *base) {
-  Carver carver(base);
-  Workspace w;
-  if (problem.terms.margin) {
-    w.rowNorm = carver.vector(ElementType::f32, problem.rows);
-    w.classNorm = carver.vector(ElementType::f32, problem.classes);
+/// The caller's tensors, and the norms of LMCL.
+TensorTable tensorsOf(const Request &request, const LinearLogitsTensors &t) {
+  TensorTable table;
+  table.addCallers(id::hidden, "hidden", t.hidden);
+  table.addCallers(id::weight, "weight", t.weight);
+  table.addCallers(id::logits, "logits", t.logits);
+  if (t.bias.data) table.addCallers(id::bias, "bias", t.bias);
+  if (request.terms.margin) {
+    table.addVector(id::rowNorm, "rowNorm", ElementType::f32, request.rows, {});
+    table.addVector(id::classNorm, "classNorm", ElementType::f32, request.classes, {});
   }
-  w.bytes = carver.bytes();
-  return w;
+  table.place(0);
+  return table;
 }
 
-Status launchAll(Device &device, Stream stream, const std::vector<KernelHandle> &kernels,
-                 const Problem &problem, const LinearLogitsTensors &t, const LogitOptions &options,
-                 const Workspace &w) {
-  std::vector<KernelArgument> arguments = {t.hidden, t.weight};
+Program programOf(const Request &request, const Config &config, const LinearLogitsTensors &t,
+                  const LogitOptions &options) {
+  Program program(tensorsOf(request, t), {request.rows, request.rows}, id::status);
+  const auto arguments = [&] { return StepArguments(program.table()); };
   TermValues values;
   values.options.logitScale = options.logitScale;
   values.options.softcap = options.softcap;
-  values.bias = t.bias;
+  values.bias = id::bias, values.classNorm = id::classNorm;
+  values.margin = options.lmcl.value_or(Margin());
   if (options.lmcl) {
-    values.margin = *options.lmcl;
-    values.classNorm = w.classNorm;
-    TW_RETURN_IF_ERROR(device.launch(*kernels[1], {t.hidden, w.rowNorm}, stream));
-    TW_RETURN_IF_ERROR(device.launch(*kernels[1], {t.weight, w.classNorm}, stream));
-    arguments.push_back(w.rowNorm);
+    const int norms = program.addKernel(rowNorms(request.element, false));
+    program.addLaunch(norms, arguments().tensors({id::hidden, id::rowNorm}));
+    program.addLaunch(norms, arguments().tensors({id::weight, id::classNorm}));
   }
-  LogitTerms(problem.terms).bind(values, arguments);
-  arguments.push_back(t.logits);
-  return device.launch(*kernels[0], arguments, stream);
+  CompileOptions compile;
+  compile.tf32 = request.tf32;
+  StepArguments product = arguments();
+  product.tensors({id::hidden, id::weight, id::rowNorm});
+  LogitTerms(request.terms).bind(values, product);
+  const LogitsSpec spec{request.element, t.logits.element, config.forward.block, request.terms};
+  program.addLaunch(program.addKernel(logits(spec), compile), product.tensor(id::logits));
+  return program;
 }
 
 } // namespace
 
 StatusOr<LossReport> linearLogits(Runtime &runtime, const LinearLogitsTensors &tensors,
                                   const LogitOptions &options, Stream stream) {
-  TW_ASSIGN_OR_RETURN(const Problem problem, validate(tensors, options));
+  TW_ASSIGN_OR_RETURN(const Request request, validate(tensors, options));
   Device &device = runtime.device();
   LossReport report;
   auto start = std::chrono::steady_clock::now();
-  TW_ASSIGN_OR_RETURN(const Config config, plan(problem, Variant::lossOnly, 0, device.info()));
-  CompileOptions compile;
-  compile.tf32 = problem.tf32;
-  const LogitsSpec spec{problem.element, tensors.logits.element, config.forward.block, problem.terms};
-  std::vector<JitRequest> requests = {{logits(spec), compile}};
-  if (problem.terms.margin) requests.push_back({rowNorms(problem.element, false), {}});
-  TW_ASSIGN_OR_RETURN(const std::vector<KernelHandle> kernels, jitAll(runtime, requests));
+  TW_ASSIGN_OR_RETURN(const Config config, plan(request, Variant::lossOnly, 0, device.info()));
+  Program program = programOf(request, config, tensors, options);
+  TW_RETURN_IF_ERROR(program.loadKernels(runtime));
   report.compileMilliseconds = millisecondsSince(start);
 
   start = std::chrono::steady_clock::now();
   report.variant = Variant::lossOnly;
   report.configuration = "block " + config.forward.block.str();
-  report.workspaceBytes = layOut(problem, nullptr).bytes;
+  report.workspaceBytes = program.table().workspaceBytes();
   TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocate(report.workspaceBytes, stream));
-  TW_RETURN_IF_ERROR(
-      launchAll(device, stream, kernels, problem, tensors, options, layOut(problem, memory.data())));
-  TW_RETURN_IF_ERROR(reportNow(device, stream));
+  void *const callers[] = {tensors.hidden.data, tensors.weight.data, tensors.bias.data, tensors.logits.data};
+  ProgramMemory places;
+  places.workspace = static_cast<char *>(memory.data()), places.callers = callers;
+  TW_RETURN_IF_ERROR(program.run(device, places, stream));
   report.runMilliseconds = millisecondsSince(start);
   return report;
 }

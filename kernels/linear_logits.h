@@ -29,6 +29,6 @@ struct LinearLogitsTensors {
 /// The logits that `linearCrossEntropy` takes the cross entropy of, for callers who want to see them: to
 /// sample from, or to evaluate. User errors: shapes, types or options that do not fit.
 StatusOr<LossReport> linearLogits(Runtime &runtime, const LinearLogitsTensors &tensors,
-                                  const LogitOptions &options, Stream stream = nullptr);
+                                  const LogitOptions &options, Stream stream);
 
 } // namespace tilewright

@@ -1,10 +1,20 @@
 #include "kernels/loss_options.h"
 
+#include <tuple>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
 
 namespace tilewright {
+
+bool operator==(const LossOptions &a, const LossOptions &b) {
+  const auto fields = [](const LossOptions &o) {
+    return std::tie(o.reduction, o.ignoreIndex, o.labelSmoothing, o.zLoss, o.logitScale, o.softcap,
+                    o.objective);
+  };
+  return fields(a) == fields(b);
+}
 namespace {
 
 constexpr const char *kReductions[] = {"mean", "sum", "none"};

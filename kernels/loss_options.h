@@ -5,6 +5,7 @@
 #include <string>
 
 #include "compiler/base/status.h"
+#include "runtime/call_status.h"
 
 namespace tilewright {
 
@@ -22,6 +23,13 @@ enum class Variant {
   recompute, ///< dX as chunked, then dW of all rows, a slice of the classes at a time, of logits computed
              ///< again; until then dW's memory serves as workspace
   lossOnly,  ///< no gradient: nothing of N×V elements is stored
+};
+
+/// Which part of a training step a call is.
+enum class CallPass {
+  fused,    ///< losses and all gradients that are asked for; with none, the forward call of a step
+  backward, ///< gradients alone, from a forward call's lse; it may be run again, with other upstream
+            ///< gradients
 };
 
 /// Labels with this value mark rows that take no part, unless an option says otherwise.
@@ -51,6 +59,11 @@ struct Margin {
   float margin = 0;
   float scale = 1; ///< positive
 };
+
+bool operator==(const LossOptions &a, const LossOptions &b);
+inline bool operator==(const Margin &a, const Margin &b) {
+  return a.margin == b.margin && a.scale == b.scale;
+}
 
 /// A user error names the first option that is out of range or does not go with another, and says why.
 Status checkOptions(const LossOptions &options, bool hasClassWeights);
@@ -85,6 +98,7 @@ struct LossReport {
   int64_t workspaceBytes = 0;     ///< device memory beside inputs and outputs
   double compileMilliseconds = 0; ///< until every kernel was at hand; near zero once cached in memory
   double runMilliseconds = 0;     ///< launches; on a device that runs them at once, also the work
+  CallStatus status; ///< what the kernels found wrong with labels and class weights, once they have looked
 };
 
 } // namespace tilewright

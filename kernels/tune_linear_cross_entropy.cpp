@@ -1,6 +1,11 @@
 #include "kernels/tune_linear_cross_entropy.h"
 
-#include "kernels/lce_execution.h"
+#include <vector>
+
+#include "autotune/tuning_cache.h"
+#include "compiler/base/log.h"
+#include "kernels/lce/search.h"
+#include "kernels/lce_call.h"
 #include "kernels/lce_tunable.h"
 
 namespace tilewright {
@@ -22,8 +27,8 @@ std::pair<LinearCrossEntropyTensors, LinearCrossEntropyOptions> plain(const Line
 
 StatusOr<TuningKey> tuningKey(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
                               const LinearCrossEntropyOptions &options) {
-  TW_ASSIGN_OR_RETURN(const lce::Problem problem, lce::validate(tensors, options, runtime.device().info()));
-  return lce::tuningKey(problem, runtime.device().info());
+  TW_ASSIGN_OR_RETURN(const lce::Request request, lce::requestFor(tensors, options, runtime.device().info()));
+  return lce::tuningKey(request, runtime.device().info());
 }
 
 StatusOr<TuningOutcome> tuneLinearCrossEntropy(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
@@ -32,13 +37,56 @@ StatusOr<TuningOutcome> tuneLinearCrossEntropy(Runtime &runtime, const LinearCro
   if (options.variant == Variant::recompute)
     return userError("variant recompute has nothing to be tuned; tune without a variant");
   if (options.accumulate) return userError("tuning runs a call again and again; tune it without accumulate");
-  TW_RETURN_IF_ERROR(lce::validate(tensors, options, runtime.device().info()).status());
+  TW_RETURN_IF_ERROR(lce::requestFor(tensors, options, runtime.device().info()).status());
   const auto [plainTensors, plainOptions] = plain(tensors, options);
-  TW_ASSIGN_OR_RETURN(const lce::Problem problem,
-                      lce::validate(plainTensors, plainOptions, runtime.device().info()));
+  TW_ASSIGN_OR_RETURN(const lce::Request request,
+                      lce::requestFor(plainTensors, plainOptions, runtime.device().info()));
   TW_ASSIGN_OR_RETURN(const std::unique_ptr<lce::LceTunable> tunable,
-                      lce::LceTunable::make(runtime, problem, plainTensors, plainOptions, stream));
+                      lce::LceTunable::make(runtime, request, plainTensors, plainOptions, stream));
   return tune(*tunable, tuner);
+}
+
+namespace {
+
+/// The call's tensors with outputs of their own in place of the caller's.
+StatusOr<LinearCrossEntropyTensors> withOwnOutputs(Device &device, LinearCrossEntropyTensors tensors,
+                                                   Stream stream, std::vector<Buffer> &memory) {
+  for (TensorRef *output : {&tensors.loss, &tensors.lse, &tensors.dHidden, &tensors.dWeight}) {
+    if (!output->data) continue;
+    const int64_t elements = output->rank == 2 ? output->sizes[0] * output->rowStride : output->sizes[0];
+    TW_ASSIGN_OR_RETURN(Buffer buffer, device.allocate(elements * elementBytes(output->element), stream));
+    output->data = buffer.data();
+    memory.push_back(std::move(buffer));
+  }
+  return tensors;
+}
+
+} // namespace
+
+Status tuneIfAsked(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
+                   const LinearCrossEntropyOptions &options, Stream stream) {
+  const Environment &environment = runtime.environment();
+  if (environment.autotune != AutotuneMode::write || options.variant == Variant::recompute ||
+      options.accumulate || !options.configuration.empty() || tensors.hidden.sizes[0] == 0 ||
+      runtime.device().isCapturing(stream))
+    return {};
+  TW_ASSIGN_OR_RETURN(const TuningKey key, tuningKey(runtime, tensors, options));
+  TuningCache &cache = *TuningCache::shared(environment.cacheDir);
+  const auto tuneCall = [&]() -> StatusOr<TuningRecord> {
+    TunerOptions tuner;
+    tuner.workspaceLimit = options.workspaceLimit;
+    std::vector<Buffer> memory;
+    TW_ASSIGN_OR_RETURN(const LinearCrossEntropyTensors own,
+                        withOwnOutputs(runtime.device(), tensors, stream, memory));
+    TW_ASSIGN_OR_RETURN(TuningOutcome outcome, tuneLinearCrossEntropy(runtime, own, options, tuner, stream));
+    return std::move(outcome.record);
+  };
+  const auto accept = [](const TuningRecord &) { return true; };
+  const int64_t limit = options.workspaceLimit;
+  if (cache.find(key, limit) || cache.failure(key, limit)) return {};
+  const StatusOr<TuningCache::Record> record = cache.obtain(key, limit, accept, tuneCall);
+  if (!record.ok()) logWarning("linear cross entropy is not tuned: " + record.status().message());
+  return {};
 }
 
 } // namespace tilewright

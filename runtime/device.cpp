@@ -114,6 +114,8 @@ TensorRef TensorRef::columns(int64_t first, int64_t count) const {
 
 Status Device::assemble(Artifact &) { return {}; }
 
+Status Device::checkAddress(const void *) const { return {}; }
+
 StatusOr<Grid> gridFor(const Artifact &artifact, ArgumentSpan arguments) {
   if (arguments.size != artifact.parameters.size())
     return userError("kernel '" + artifact.kernel + "' takes " + std::to_string(artifact.parameters.size()) +

@@ -13,7 +13,6 @@
 #include "compiler/artifact.h"
 #include "compiler/base/status.h"
 #include "compiler/target.h"
-#include "runtime/label_report.h"
 
 namespace tilewright {
 
@@ -136,11 +135,12 @@ public:
   /// for the device.
   virtual bool isCapturing(Stream stream) = 0;
 
-  /// Where kernels report a label that is no class: `kLabelReportWords` i64, at one address as long as the
-  /// device lives. The next call that waits returns the report as a user error, whichever stream it came
-  /// from; of several reports, the last. On a device whose calls return when their work is done, the memory
-  /// is the calling thread's own, and `synchronize` is the call that returns the report.
-  virtual TensorRef labelReport() = 0;
+  /// Whether this device's kernels reach the memory at an address; a user error says what was found. A null
+  /// pointer is fine.
+  virtual Status checkAddress(const void *address) const;
+  /// Host memory that kernels reach at the same address, so that the host can read what they write without a
+  /// copy: pinned memory of a GPU. Zeros at first.
+  virtual StatusOr<Buffer> allocateVisible(std::size_t bytes) = 0;
 
   /// Milliseconds that the work enqueued by `work` takes on the device, its launch gaps included.
   virtual StatusOr<double> time(Stream stream, const std::function<Status()> &work) = 0;

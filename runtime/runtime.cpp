@@ -125,6 +125,15 @@ StatusOr<KernelHandle> Runtime::kernel(const KernelKey &key, const KernelSource 
   return kernels_.get(key, [&] { return make(key, source); });
 }
 
+StatusOr<CallStatus> Runtime::callStatus() {
+  std::lock_guard<std::mutex> guard(statusesMutex_);
+  for (const CallStatus &status : statuses_)
+    if (status.isUnused() && status.isDone()) return status;
+  TW_ASSIGN_OR_RETURN(CallStatus status, CallStatus::allocate(*device_));
+  statuses_.push_back(status);
+  return status;
+}
+
 RuntimeCounters Runtime::counters() const {
   std::lock_guard<std::mutex> guard(countersMutex_);
   RuntimeCounters counters = counters_;

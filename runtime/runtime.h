@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "compiler/base/env.h"
 #include "compiler/base/status.h"
 #include "runtime/artifact_cache.h"
+#include "runtime/call_status.h"
 #include "runtime/device.h"
 #include "runtime/kernel_cache.h"
 
@@ -59,6 +61,18 @@ public:
 
   RuntimeCounters counters() const;
 
+  /// Words for one run of a call. Those of a run that is done serve again once nobody holds them any more.
+  StatusOr<CallStatus> callStatus();
+
+  /// The runtime's object of a type, which rooms above keep with it; made when it is first asked for.
+  template <typename T> T &attached() {
+    static const char key = 0;
+    std::lock_guard<std::mutex> guard(attachedMutex_);
+    std::shared_ptr<void> &object = attached_[&key];
+    if (!object) object = std::make_shared<T>();
+    return *static_cast<T *>(object.get());
+  }
+
 private:
   StatusOr<KernelHandle> make(const KernelKey &key, const KernelSource &source);
   StatusOr<Artifact> timedCompile(const KernelSource &source);
@@ -72,6 +86,10 @@ private:
   std::unique_ptr<ArtifactCache> artifacts_;
   mutable std::mutex countersMutex_;
   RuntimeCounters counters_; ///< memoryHits aside, which kernels_ counts
+  std::mutex statusesMutex_;
+  std::vector<CallStatus> statuses_;
+  std::mutex attachedMutex_;
+  std::map<const void *, std::shared_ptr<void>> attached_;
 };
 
 } // namespace tilewright

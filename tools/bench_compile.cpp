@@ -66,7 +66,7 @@ StatusOr<nlohmann::ordered_json> firstCall(const LinearProblem &problem, const E
   Runtime runtime(std::move(device), environment);
   TW_ASSIGN_OR_RETURN(const LinearProblemTensors tensors, uploadProblem(runtime.device(), problem));
   TW_ASSIGN_OR_RETURN(const double milliseconds, wallMilliseconds([&] {
-                        return linearCrossEntropy(runtime, tensors.refs(), {}).status();
+                        return linearCrossEntropy(runtime, tensors.refs(), {}, nullptr).status();
                       }));
   const RuntimeCounters counters = runtime.counters();
   const double perLoad =

@@ -75,7 +75,7 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
   const auto run = [&]() -> Status {
     LinearCrossEntropyTensors t = tensors.refs();
     if (what.lossOnly) t.dHidden = t.dWeight = {};
-    TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, t, options));
+    TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, t, options, nullptr));
     return {};
   };
 

@@ -128,7 +128,7 @@ StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemSha
     o.tf32 = type.tf32;
     all[i].apply(t, o);
     contestants.push_back({all[i].name, [&runtime, &report = reports[i], t, o]() -> Status {
-                             TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, t, o));
+                             TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, t, o, nullptr));
                              return {};
                            }});
   }

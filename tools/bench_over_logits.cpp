@@ -81,7 +81,8 @@ StatusOr<nlohmann::ordered_json> benchOverLogits(Runtime &runtime, const Problem
   LossReport report;
   const auto run = [&]() -> Status {
     TW_ASSIGN_OR_RETURN(
-        report, crossEntropy(runtime, {matrix.ref, label.ref, {}, loss.ref, lse.ref, matrix.ref}, {}));
+        report,
+        crossEntropy(runtime, {matrix.ref, label.ref, {}, loss.ref, lse.ref, matrix.ref}, {}, nullptr));
     return {};
   };
   TW_RETURN_IF_ERROR(run());

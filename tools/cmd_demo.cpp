@@ -37,7 +37,8 @@ StatusOr<MainJob> runMainJob(Runtime &runtime, const LinearProblemTensors &tenso
   MainJob job;
   const RuntimeCounters before = runtime.counters();
   TW_ASSIGN_OR_RETURN(job.milliseconds, wallMilliseconds([&]() -> Status {
-                        TW_ASSIGN_OR_RETURN(job.report, linearCrossEntropy(runtime, tensors.refs(), {}));
+                        TW_ASSIGN_OR_RETURN(job.report,
+                                            linearCrossEntropy(runtime, tensors.refs(), {}, nullptr));
                         return {};
                       }));
   job.compiled = runtime.counters().compiled - before.compiled;

@@ -6,6 +6,7 @@
 #include "compiler/base/version.h"
 #include "kernels/catalog.h"
 #include "kernels/lce/plan.h"
+#include "kernels/lce/tensors.h"
 #include "runtime/runtime.h"
 #include "tools/commands.h"
 #include "tools/npy.h"
@@ -38,8 +39,8 @@ void printKernels() {
     fmt::print("  {:<{}}  {}\n", entry.name, width, entry.summary);
 }
 
-lce::Problem planned(int64_t rows, int64_t hidden, int64_t classes, ElementType element) {
-  lce::Problem problem;
+lce::Request planned(int64_t rows, int64_t hidden, int64_t classes, ElementType element) {
+  lce::Request problem;
   problem.rows = rows, problem.hidden = hidden, problem.classes = classes;
   problem.element = element, problem.dHidden = element, problem.dWeight = element;
   return problem;
@@ -47,13 +48,13 @@ lce::Problem planned(int64_t rows, int64_t hidden, int64_t classes, ElementType 
 
 /// What the planner chooses for some problems, with no limit on the workspace.
 Status printConfigurations(const Device &device) {
-  const lce::Problem problems[] = {
+  const lce::Request problems[] = {
       planned(1024, 768, 32768, ElementType::f32), planned(1024, 768, 32768, ElementType::bf16),
       planned(8192, 2304, 256000, ElementType::bf16), planned(16384, 4096, 128256, ElementType::bf16)};
   Table table({"N,H,V", "type", "variant", "workspace", "blocks"});
-  for (const lce::Problem &problem : problems) {
+  for (const lce::Request &problem : problems) {
     TW_ASSIGN_OR_RETURN(const lce::Config config, lce::plan(problem, Variant::automatic, 0, device.info()));
-    const int64_t bytes = lce::layOut(problem, config, nullptr).bytes;
+    const int64_t bytes = lce::workspaceBytes(lce::schemeFor(problem, config.variant), config);
     table.add({fmt::format("{},{},{}", problem.rows, problem.hidden, problem.classes),
                elementName(problem.element), variantName(config.variant),
                bytesText(static_cast<double>(bytes)), config.str()});

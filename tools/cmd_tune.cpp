@@ -84,7 +84,7 @@ private:
     tuner.stop = InterruptRequest::arrived;
     tuner.progress = [&](const TuningProgress &progress) { bar.show(progress); };
     TW_ASSIGN_OR_RETURN(TuningOutcome outcome,
-                        tuneLinearCrossEntropy(runtime_, tensors.refs(), options(), tuner));
+                        tuneLinearCrossEntropy(runtime_, tensors.refs(), options(), tuner, nullptr));
     failures_ = std::move(outcome.failures);
     pruned_ = std::move(outcome.pruned);
     const bool known = before && before->compiler == compilerVersion();

@@ -48,6 +48,8 @@ StatusOr<CommonTensors> commonTensors(Device &device, const RunInputs &inputs) {
 }
 
 Status addCommon(Device &device, const RunInputs &inputs, const CommonTensors &common, RunResults &run) {
+  TW_RETURN_IF_ERROR(device.synchronize(nullptr));
+  TW_RETURN_IF_ERROR(run.report.status.error());
   const bool perRow = inputs.reduction == Reduction::none;
   const std::vector<int64_t> rows = {inputs.rows};
   run.results.push_back({"loss.npy", perRow ? rows : std::vector<int64_t>{}, common.loss});
@@ -95,7 +97,7 @@ StatusOr<RunResults> runLinear(Runtime &runtime, const RunInputs &inputs) {
   options.quietZeros = inputs.quietZeros;
 
   RunResults run;
-  TW_ASSIGN_OR_RETURN(run.report, linearCrossEntropy(runtime, t, options));
+  TW_ASSIGN_OR_RETURN(run.report, linearCrossEntropy(runtime, t, options, nullptr));
   TW_RETURN_IF_ERROR(addCommon(device, inputs, common, run));
   if (dHidden.ref.data) run.results.push_back({"dx.npy", xShape, dHidden});
   if (dWeight.ref.data) run.results.push_back({"dw.npy", wShape, dWeight});
@@ -111,9 +113,9 @@ StatusOr<RunResults> runEval(Runtime &runtime, const RunInputs &inputs) {
   TW_ASSIGN_OR_RETURN(const OwnedTensor bias, uploadVector(device, ElementType::f32, inputs.bias));
   TW_ASSIGN_OR_RETURN(const OwnedTensor logits, allocateTensor(device, ElementType::f32, shape));
   RunResults run;
-  TW_ASSIGN_OR_RETURN(run.report,
-                      linearLogits(runtime, {hidden.ref, weight.ref, bias.ref, logits.ref},
-                                   {inputs.logitScale, inputs.softcap, inputs.lmcl, inputs.type.tf32}));
+  TW_ASSIGN_OR_RETURN(
+      run.report, linearLogits(runtime, {hidden.ref, weight.ref, bias.ref, logits.ref},
+                               {inputs.logitScale, inputs.softcap, inputs.lmcl, inputs.type.tf32}, nullptr));
   run.results.push_back({"logits.npy", shape, logits});
   return run;
 }
@@ -135,7 +137,7 @@ StatusOr<RunResults> runOverLogits(Runtime &runtime, const RunInputs &inputs) {
   t.correct = common.correct.ref, t.monitored = common.monitored.ref;
 
   RunResults run;
-  TW_ASSIGN_OR_RETURN(run.report, crossEntropy(runtime, t, inputs));
+  TW_ASSIGN_OR_RETURN(run.report, crossEntropy(runtime, t, inputs, nullptr));
   if (inputs.workspaceLimit > 0 && run.report.workspaceBytes > inputs.workspaceLimit)
     return userError(fmt::format("expected --workspace-limit of at least {} bytes for these logits, found {}",
                                  run.report.workspaceBytes, inputs.workspaceLimit));

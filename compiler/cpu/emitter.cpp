@@ -46,8 +46,23 @@ Value Emitter::less(Value a, Value c) {
 
 VectorType Emitter::vectorOf(Type element, int64_t lanes) { return VectorType::get({lanes}, element); }
 
+// 16-bit floats travel through memory as integers: LLVM's masked bf16 accesses are not legal on every x86.
+static Type memoryType(Type element) {
+  return isa<BFloat16Type, Float16Type>(element) ? IntegerType::get(element.getContext(), 16) : element;
+}
+
+// Single bf16 numbers are moved between vectors as integers, too: without AVX512-BF16, LLVM rounds a scalar
+// bf16 by a call of a function that no library here has.
+static Value asMemoryType(ImplicitLocOpBuilder &b, Value x, Type stored) {
+  return getElementTypeOrSelf(x) == stored
+             ? x
+             : Value(b.create<arith::BitcastOp>(withElement(x.getType(), stored), x));
+}
+
 Value Emitter::splat(Value scalar, int64_t lanes) {
-  return b.create<vector::BroadcastOp>(vectorOf(scalar.getType(), lanes), scalar);
+  Type element = scalar.getType(), stored = memoryType(element);
+  Value moved = b.create<vector::BroadcastOp>(vectorOf(stored, lanes), asMemoryType(b, scalar, stored));
+  return asMemoryType(b, moved, element);
 }
 
 Value Emitter::address(Value base, Value offset, Type element) {
@@ -66,11 +81,6 @@ Value Emitter::laneMask(Value live, int64_t lanes) {
   return b.create<arith::CmpIOp>(arith::CmpIPredicate::slt, iota, splat(count, lanes));
 }
 
-// 16-bit floats travel through memory as integers: LLVM's masked bf16 accesses are not legal on every x86.
-static Type memoryType(Type element) {
-  return isa<BFloat16Type, Float16Type>(element) ? IntegerType::get(element.getContext(), 16) : element;
-}
-
 Value Emitter::load(Value pointer, Type element, int64_t lanes, Value mask) {
   Type stored = memoryType(element);
   auto type = vectorOf(stored, lanes);
@@ -82,13 +92,12 @@ Value Emitter::load(Value pointer, Type element, int64_t lanes, Value mask) {
   } else {
     loaded = b.create<LLVM::LoadOp>(type, pointer, alignment);
   }
-  return stored == element ? loaded : Value(b.create<arith::BitcastOp>(vectorOf(element, lanes), loaded));
+  return asMemoryType(b, loaded, element);
 }
 
 void Emitter::store(Value pointer, Value vector, Value mask) {
   Type element = cast<VectorType>(vector.getType()).getElementType();
-  Type stored = memoryType(element);
-  if (stored != element) vector = b.create<arith::BitcastOp>(withElement(vector.getType(), stored), vector);
+  vector = asMemoryType(b, vector, memoryType(element));
   unsigned alignment = bytesOf(element);
   if (mask)
     b.create<LLVM::MaskedStoreOp>(vector, pointer, mask, alignment);
@@ -97,7 +106,8 @@ void Emitter::store(Value pointer, Value vector, Value mask) {
 }
 
 Value Emitter::loadScalar(Value pointer, Type element, Value live) {
-  return b.create<vector::ExtractOp>(load(pointer, element, 1, splat(live, 1)), ArrayRef<int64_t>{0});
+  Value loaded = asMemoryType(b, load(pointer, element, 1, splat(live, 1)), memoryType(element));
+  return asMemoryType(b, b.create<vector::ExtractOp>(loaded, ArrayRef<int64_t>{0}), element);
 }
 
 void Emitter::storeScalar(Value pointer, Value scalar, Value live) {

@@ -26,7 +26,7 @@ Status run(Runtime &runtime, std::vector<float> &numbers) {
   const TensorRef x = TensorRef::vector(data, ElementType::f32, size);
   const TensorRef y = TensorRef::vector(data + size, ElementType::f32, size);
   TW_RETURN_IF_ERROR(device.copyToDevice(x.data, numbers.data(), bytes, nullptr));
-  TW_RETURN_IF_ERROR(launch(runtime, scaleAndShift(), {x, 2.0f, y})); // compiles at the first call
+  TW_RETURN_IF_ERROR(launch(runtime, scaleAndShift(), {x, 2.0f, y}, nullptr)); // compiles at the first call
   return device.copyToHost(numbers.data(), y.data, bytes, nullptr);
 }
 

@@ -23,11 +23,12 @@ void storePending(KernelBuilder &k, const View &pending, const View &row, const 
 } // namespace
 
 Kernel gatherRows(const GatherRowsSpec &spec) {
-  const std::string rates = spec.rates ? ",rates" : "";
+  const std::string flags = std::string(spec.rates ? ",rates" : "") + (spec.byLse ? ",by lse" : "");
   return defineKernel(
-      "lce_gather_rows", elementName(spec.element) + spec.terms.logitStr() + rates, [spec](KernelBuilder &k) {
+      "lce_gather_rows", elementName(spec.element) + spec.terms.logitStr() + flags, [spec](KernelBuilder &k) {
         const View x = k.input("x", spec.element, 2), w = k.input("w", spec.element, 2);
         const View row = k.input("row", ElementType::i32, 1), label = k.input("label", ElementType::i32, 1);
+        const View lse = spec.byLse ? k.input("lse", ElementType::f32, 1) : View();
         const LogitTerms terms(spec.terms);
         terms.declare(k);
         const View chunk = k.output("xc", spec.element, 2);
@@ -52,7 +53,7 @@ Kernel gatherRows(const GatherRowsSpec &spec) {
 
         k.store(chunk, rows, hidden, xi);
         k.store(target, rows, z);
-        k.store(anchor, rows, max(z, kLeastAnchor * number(k, 1)));
+        k.store(anchor, rows, max(spec.byLse ? lse.gather(from) : z, kLeastAnchor * number(k, 1)));
         k.store(redo, rows, select(from >= 0, integer(k, 1), 0));
         storePending(k, pending, row, rows, from);
         if (!spec.rates) return;

@@ -38,14 +38,14 @@ constexpr double kLeastAnchor = -1e38;
 
 /// Copies a chunk's rows of X, and computes their targets' logits, which are the first anchors. redo = 1 for
 /// valid rows, which are all pending: pending = 0, their number. With `rates`, also dz/d(x·w) as far as it is
-/// the row's, and that of the target.
+/// the row's, and that of the target. `byLse`: the rows' anchors are their lse of a call before.
 ///
-/// (x N×H, w V×H, row C, label C, logit terms, out xc C×H, out target C, out anchor C, out redo C,
+/// (x N×H, w V×H, row C, label C[, lse N], logit terms, out xc C×H, out target C, out anchor C, out redo C,
 ///  out pending 2[, out row_norm C][, out rate C, out target_rate C])
 struct GatherRowsSpec {
   ElementType element;
   LossTerms terms = {};
-  bool rates = false;
+  bool rates = false, byLse = false;
 };
 Kernel gatherRows(const GatherRowsSpec &spec);
 

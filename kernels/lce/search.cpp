@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "kernels/lce/tensors.h"
+#include "kernels/lce/tiling.h"
+
 namespace tilewright::lce {
 namespace {
 
@@ -13,25 +16,29 @@ constexpr int64_t kChosenStep = 256;
 
 using Roles = Schedule::WarpRoles;
 
-/// A product of a problem, and its sizes.
+/// A product of a call, and its sizes.
 struct ProductSpec : ProductShape {
   const char *name;
   ProductKind kind;
 };
 
 /// Of a chunk of `chunk` rows; those whose result is wanted.
-std::vector<ProductSpec> productsOf(const Problem &p, int64_t chunk) {
+std::vector<ProductSpec> productsOf(const Scheme &scheme, int64_t chunk) {
   Config config;
-  config.chunkRows = std::min(chunk, p.rows);
+  config.chunkRows = std::min(chunk, scheme.rows);
   std::vector<ProductSpec> products;
   const auto add = [&](const char *name, ProductKind kind) {
-    products.push_back({shapeOf(p, kind, config), name, kind});
+    products.push_back({shapeOf(scheme, kind, config), name, kind});
   };
   add("forward", ProductKind::forward);
-  if (p.dHidden) add("dx", ProductKind::dHidden);
-  if (p.dWeight) add("dw", ProductKind::dWeight);
+  if (scheme.dHidden) add("dx", ProductKind::dHidden);
+  if (scheme.dWeight) add("dw", ProductKind::dWeight);
+  if (scheme.hasSecondPass) add("again", ProductKind::again);
   return products;
 }
+
+/// As a search sees a request: its variants are one scheme.
+Scheme tunedScheme(const Request &request) { return schemeFor(request, Variant::chunked); }
 
 std::string rowsOf(const ProductSpec &p) { return std::string(p.name) + "_rows"; }
 std::string columnsOf(const ProductSpec &p) { return std::string(p.name) + "_columns"; }
@@ -74,10 +81,37 @@ StatusOr<Product> readProduct(const Configuration &configuration, const ProductS
 
 /// Products whose warps have roles need certain operands (`allowsRoles`); a user error where there are
 /// others.
-Status checkRoles(const Problem &problem, const ProductSpec &spec, const Product &product) {
-  if (!hasRoles(product) || allowsRoles(problem, spec.kind)) return {};
+Status checkRoles(const Scheme &scheme, const ProductSpec &spec, const Product &product) {
+  if (!hasRoles(product) || allowsRoles(scheme, spec.kind)) return {};
   return userError(rolesOf(spec) + ": expected aligned operands of 16 bits, or logits of TF32, which " +
                    warpRolesName(product.roles) + " warps copy, found others");
+}
+
+/// Slices of a second pass.
+struct Member {
+  const char *name;
+  int64_t Config::*value;
+};
+constexpr Member kMembers[] = {{"slice_classes", &Config::sliceClasses},
+                               {"borrowed_classes", &Config::borrowedClasses},
+                               {"kept_classes", &Config::keptClasses}};
+
+/// What is cut into slices, what dW's memory is used for, and the room for parts of dX.
+Status readMemory(const Configuration &configuration, const Scheme &scheme, Config &config) {
+  constexpr int64_t kMost = int64_t(1) << 31;
+  for (const Member &member : kMembers) {
+    if (!scheme.hasSecondPass) break;
+    TW_ASSIGN_OR_RETURN(config.*member.value, readOrNone(configuration, member.name, kColumnStep, kMost));
+  }
+  if (scheme.hasSecondPass && config.sliceClasses == 0)
+    return userError("slice_classes: expected a multiple of 32 in " + configuration.str());
+  TW_ASSIGN_OR_RETURN(const int64_t tailBytes, readOrNone(configuration, "dx_tail_bytes", 1, kMostTailBytes));
+  if (configuration.has("dx_tail_bytes")) config.tailBytes = tailBytes;
+  config.inPlace = configuration.text("dw_sums") == "in_place";
+  if (config.inPlace && !canAddInPlace(scheme))
+    return userError("dw_sums: expected dW of 16 bits with aligned rows, and no margin, for in_place in " +
+                     configuration.str());
+  return {};
 }
 
 /// The heuristic value first, then those of `values` that a matrix of this size has a use for.
@@ -110,14 +144,14 @@ using WorkRule = std::function<bool(const Work &)>;
 
 class Rules {
 public:
-  Rules(const Problem &problem, const Config &heuristic, const DeviceInfo &device)
-      : problem_(problem), heuristic_(heuristic), device_(device) {}
+  Rules(const Scheme &scheme, const Config &heuristic, const DeviceInfo &device)
+      : scheme_(scheme), heuristic_(heuristic), device_(device) {}
 
   std::vector<Work> worksOf(const Configuration &configuration) const {
     std::vector<Work> works;
-    const StatusOr<Config> config = configOf(configuration, problem_, device_);
+    const StatusOr<Config> config = configOf(configuration, scheme_, device_);
     if (config.ok())
-      for (const ProductSpec &spec : productsOf(problem_, config->chunkRows))
+      for (const ProductSpec &spec : productsOf(scheme_, config->chunkRows))
         works.push_back({spec, (*config)[spec.kind]});
     return works;
   }
@@ -135,7 +169,7 @@ private:
   /// A rule that excluded what all other parameters are tried with would exclude everything.
   bool isHeuristic(const Work &work) const { return work.product.str() == heuristic_[work.spec.kind].str(); }
 
-  Problem problem_;
+  Scheme scheme_;
   Config heuristic_;
   DeviceInfo device_;
 };
@@ -164,13 +198,13 @@ double estimate(const Work &work, int units) {
 }
 
 /// Registers hold the accumulators, shared memory the stages of the operands.
-void addGpuRules(CostModel &model, const Rules &rules, const Problem &problem, const DeviceInfo &device) {
+void addGpuRules(CostModel &model, const Rules &rules, const Scheme &scheme, const DeviceInfo &device) {
   const int64_t shared = device.sharedBytes;
   rules.prune(model, "the accumulators would take all of a multiprocessor's registers",
-              [problem](const Work &work) {
+              [scheme](const Work &work) {
                 const Product &p = work.product;
                 if (!hasRoles(p)) return work.area() > 128 * 256;
-                const int64_t most = allowsLargeTiles(problem, work.spec.kind) ? 192 : 128;
+                const int64_t most = allowsLargeTiles(scheme, work.spec.kind) ? 192 : 128;
                 return accumulatorsOf(p.block, p.roles) > most;
               });
   rules.prune(model, "two warpgroups cannot halve the tile", [](const Work &work) {
@@ -185,14 +219,14 @@ void addGpuRules(CostModel &model, const Rules &rules, const Problem &problem, c
     return work.product.roles == Roles::cooperative && work.area() < 128 * 192;
   });
   rules.prune(model, "the stages exceed a program's shared memory", [=](const Work &work) {
-    return hasRoles(work.product) && sharedBytesOf(problem, work.spec.kind, work.product) > shared;
+    return hasRoles(work.product) && sharedBytesOf(scheme, work.spec.kind, work.product) > shared;
   });
   rules.prune(model, "one more stage would fit, and fewer than four do not hide the copies",
               [=](const Work &work) {
                 Product more = work.product;
                 ++more.stages;
                 return hasRoles(work.product) && more.stages <= 4 &&
-                       sharedBytesOf(problem, work.spec.kind, more) <= shared;
+                       sharedBytesOf(scheme, work.spec.kind, more) <= shared;
               });
   model.setEstimate([=](const Configuration &c) {
     double sum = 0;
@@ -204,29 +238,34 @@ void addGpuRules(CostModel &model, const Rules &rules, const Problem &problem, c
 
 } // namespace
 
-TuningKey tuningKey(const Problem &problem, const DeviceInfo &device) {
+TuningKey tuningKey(const Request &request, const DeviceInfo &device) {
   const auto typeName = [](const std::optional<ElementType> &type) {
     return std::string(type ? elementName(*type) : "none");
   };
   TuningKey key{device.fingerprint,
                 "linear_cross_entropy",
-                {{"rows", sizeBucket(problem.rows)},
-                 {"hidden", problem.hidden},
-                 {"classes", problem.classes},
-                 {"type", problem.typeName()},
-                 {"dx", typeName(problem.dHidden)},
-                 {"dw", typeName(problem.dWeight)},
-                 {"reduction", problem.reduction == Reduction::none ? "none" : "scalar"}}};
-  if (device.warpgroups) key.problem.set("aligned", problem.aligned ? "yes" : "no");
+                {{"rows", sizeBucket(request.rows)},
+                 {"hidden", request.hidden},
+                 {"classes", request.classes},
+                 {"type", request.typeName()},
+                 {"dx", typeName(request.dHidden)},
+                 {"dw", typeName(request.dWeight)},
+                 {"reduction", request.reduction == Reduction::none ? "none" : "scalar"}}};
+  if (device.warpgroups) key.problem.set("aligned", request.aligned ? "yes" : "no");
   return key;
 }
 
-Configuration configurationOf(const Config &config, const Problem &problem) {
-  const Variant variant = !problem.wantsGradients()     ? Variant::lossOnly
-                          : config.chunks(problem) == 1 ? Variant::whole
-                                                        : Variant::chunked;
+Configuration configurationOf(const Config &config, const Request &request) {
+  const Variant variant = config.variant == Variant::recompute ? Variant::recompute
+                          : !request.wantsGradients()          ? Variant::lossOnly
+                          : config.chunks(request) == 1        ? Variant::whole
+                                                               : Variant::chunked;
   Configuration configuration{{"variant", variantName(variant)}, {"chunk_rows", config.chunkRows}};
-  for (const ProductSpec &spec : productsOf(problem, config.chunkRows)) {
+  for (const Member &member : kMembers)
+    if (config.*member.value) configuration.set(member.name, config.*member.value);
+  if (config.inPlace) configuration.set("dw_sums", "in_place");
+  if (config.tailBytes != kMostTailBytes) configuration.set("dx_tail_bytes", config.tailBytes);
+  for (const ProductSpec &spec : productsOf(schemeFor(request, variant), config.chunkRows)) {
     const Product &product = config[spec.kind];
     configuration.set(rowsOf(spec), product.block.rows);
     configuration.set(columnsOf(spec), product.block.columns);
@@ -240,23 +279,25 @@ Configuration configurationOf(const Config &config, const Problem &problem) {
   return configuration;
 }
 
-StatusOr<Config> configOf(const Configuration &configuration, const Problem &problem,
+StatusOr<Config> configOf(const Configuration &configuration, const Request &request,
                           const DeviceInfo &device) {
   Config config;
   TW_ASSIGN_OR_RETURN(config.variant, parseVariant(configuration.text("variant").value_or("none")));
-  if ((config.variant == Variant::lossOnly) == problem.wantsGradients() ||
+  if ((config.variant == Variant::lossOnly) == request.wantsGradients() ||
       config.variant == Variant::automatic)
     return userError("variant: expected " +
-                     std::string(problem.wantsGradients() ? "chunked or whole" : "loss_only") + " in " +
-                     configuration.str());
+                     std::string(request.wantsGradients() ? "chunked, whole or recompute" : "loss_only") +
+                     " in " + configuration.str());
+  const Scheme scheme = schemeFor(request, config.variant);
   TW_ASSIGN_OR_RETURN(const int64_t chunk, read(configuration, "chunk_rows", kRowStep, int64_t(1) << 31));
-  config.chunkRows = config.variant == Variant::whole ? chunkBucket(std::max<int64_t>(problem.rows, 1))
-                                                      : balanced(problem.rows, chunk);
-  for (const ProductSpec &spec : productsOf(problem, config.chunkRows)) {
+  config.chunkRows = config.variant == Variant::whole ? chunkBucket(std::max<int64_t>(request.rows, 1))
+                                                      : balanced(request.rows, chunk);
+  for (const ProductSpec &spec : productsOf(scheme, config.chunkRows)) {
     TW_ASSIGN_OR_RETURN(config[spec.kind], readProduct(configuration, spec));
-    TW_RETURN_IF_ERROR(checkRoles(problem, spec, config[spec.kind]));
+    TW_RETURN_IF_ERROR(checkRoles(scheme, spec, config[spec.kind]));
   }
-  chooseTail(problem, device, config);
+  TW_RETURN_IF_ERROR(readMemory(configuration, scheme, config));
+  chooseTail(scheme, device, config);
   return config;
 }
 
@@ -290,24 +331,25 @@ void addCpu(SearchSpace &space, const ProductSpec &spec, const Product &heuristi
 
 } // namespace
 
-SearchSpace searchSpace(const Problem &problem, const Config &heuristic, const DeviceInfo &device) {
+SearchSpace searchSpace(const Request &request, const Config &heuristic, const DeviceInfo &device) {
+  const Scheme scheme = tunedScheme(request);
   SearchSpace space;
   std::vector<ParameterValue> chunks = {heuristic.chunkRows};
   for (const int64_t bytes :
        {16 * kChunkBytes, 4 * kChunkBytes, 2 * kChunkBytes, kChunkBytes, kChunkBytes / 2, kChunkBytes / 4})
-    chunks.push_back(largestChunk(problem, heuristic.variant, bytes));
+    chunks.push_back(largestChunk(scheme, heuristic.variant, bytes));
   if (device.sharedBytes > 0) {
     chunks.resize(2);
     for (const int64_t bytes : {32 * kChunkBytes, 48 * kChunkBytes, 64 * kChunkBytes, 8 * kChunkBytes})
-      chunks.push_back(largestChunk(problem, heuristic.variant, bytes));
+      chunks.push_back(largestChunk(scheme, heuristic.variant, bytes));
   }
   space.add("chunk_rows", chunks);
-  if (problem.wantsGradients())
+  if (request.wantsGradients())
     space.add("variant", {variantName(Variant::chunked), variantName(Variant::whole)});
-  for (const ProductSpec &spec : productsOf(problem, heuristic.chunkRows)) {
+  for (const ProductSpec &spec : productsOf(scheme, heuristic.chunkRows)) {
     const Product &product = heuristic[spec.kind];
     // dX's and the forward product's rows are a chunk's, whose size is searched too.
-    const int64_t rows = spec.kind == ProductKind::dWeight ? spec.rows : problem.rows;
+    const int64_t rows = spec.kind == ProductKind::dWeight ? spec.rows : request.rows;
     if (hasRoles(product))
       addWarpgroups(space, spec, product);
     else if (device.sharedBytes > 0)
@@ -318,9 +360,9 @@ SearchSpace searchSpace(const Problem &problem, const Config &heuristic, const D
   return space;
 }
 
-std::vector<ProductStep> productSteps(const Problem &problem, const Config &heuristic) {
+std::vector<ProductStep> productSteps(const Request &request, const Config &heuristic) {
   std::vector<ProductStep> steps;
-  for (const ProductSpec &spec : productsOf(problem, problem.rows)) {
+  for (const ProductSpec &spec : productsOf(tunedScheme(request), request.rows)) {
     steps.push_back(
         {spec.name, spec.kind, {rowsOf(spec), columnsOf(spec), stepOf(spec), rolesOf(spec), stagesOf(spec)}});
     if (hasRoles(heuristic[spec.kind]))
@@ -331,28 +373,29 @@ std::vector<ProductStep> productSteps(const Problem &problem, const Config &heur
   return steps;
 }
 
-CostModel costModel(const Problem &problem, const Config &heuristic, const DeviceInfo &device) {
+CostModel costModel(const Request &request, const Config &heuristic, const DeviceInfo &device) {
   CostModel model;
-  model.prune("a single chunk is the variant whole, several are chunked", [problem](const Configuration &c) {
+  model.prune("a single chunk is the variant whole, several are chunked", [request](const Configuration &c) {
     const int64_t chunk = c.integer("chunk_rows").value_or(0);
-    return problem.wantsGradients() && (chunk >= problem.rows) != (c.text("variant") == "whole");
+    return request.wantsGradients() && (chunk >= request.rows) != (c.text("variant") == "whole");
   });
   const int64_t quarter = device.memoryBytes / 4;
   model.prune("the workspace takes more than a quarter of the device's memory",
-              [problem, device, quarter](const Configuration &c) {
-                const StatusOr<Config> config = configOf(c, problem, device);
-                return config.ok() && layOut(problem, *config, nullptr).bytes > quarter;
+              [request, device, quarter](const Configuration &c) {
+                const StatusOr<Config> config = configOf(c, request, device);
+                return config.ok() && workspaceBytes(schemeFor(request, config->variant), *config) > quarter;
               });
 
-  const Rules rules(problem, heuristic, device);
+  const Scheme scheme = tunedScheme(request);
+  const Rules rules(scheme, heuristic, device);
   const double cache = static_cast<double>(device.cacheBytes);
   const int units = device.units;
   rules.prune(model, "a program's accumulators and panels exceed the second-level cache",
-              [=](const Work &work) { return cache > 0 && scratchBytes(work, problem.element) > cache; });
+              [=](const Work &work) { return cache > 0 && scratchBytes(work, request.element) > cache; });
   rules.prune(model, "workers idle, or compute what lies outside of the matrix, for a third of the time",
               [=](const Work &work) { return excess(work, device) > 1.5 && work.programs() > 1; });
   if (device.sharedBytes > 0) {
-    addGpuRules(model, rules, problem, device);
+    addGpuRules(model, rules, scheme, device);
     return model;
   }
   rules.prune(model, "filling the panels costs more than a quarter of the multiply-adds",
@@ -370,18 +413,19 @@ CostModel costModel(const Problem &problem, const Config &heuristic, const Devic
   return model;
 }
 
-std::optional<Config> tunedConfig(const TuningRecord &record, const Problem &problem, Variant variant,
+std::optional<Config> tunedConfig(const TuningRecord &record, const Request &request, Variant variant,
                                   int64_t workspaceLimit, const DeviceInfo &device) {
   const auto fits = [&](const MeasuredConfiguration &winner) {
-    const StatusOr<Config> config = configOf(winner.configuration, problem, device);
-    if (!config.ok() || (variant == Variant::whole && config->chunks(problem) > 1)) return false;
-    return workspaceLimit == 0 || layOut(problem, *config, nullptr).bytes <= workspaceLimit;
+    const StatusOr<Config> config = configOf(winner.configuration, request, device);
+    if (!config.ok() || (variant == Variant::whole && config->chunks(request) > 1)) return false;
+    return workspaceLimit == 0 ||
+           workspaceBytes(schemeFor(request, config->variant), *config) <= workspaceLimit;
   };
   const MeasuredConfiguration *winner = chooseWinner(record, workspaceLimit, fits);
   if (!winner) return std::nullopt;
-  Config config = *configOf(winner->configuration, problem, device);
-  if (variant != Variant::automatic && problem.wantsGradients()) config.variant = variant;
-  fitToOptions(problem, device, config);
+  Config config = *configOf(winner->configuration, request, device);
+  if (variant != Variant::automatic && request.wantsGradients()) config.variant = variant;
+  fitToOptions(schemeFor(request, config.variant), device, config);
   return config;
 }
 

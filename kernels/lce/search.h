@@ -8,20 +8,20 @@
 
 namespace tilewright::lce {
 
-/// What may be tuned about a problem, in the autotuner's terms.
+/// What may be tuned about a request, in the autotuner's terms.
 
 /// Rows are bucketed; everything else that changes the time is exact.
-TuningKey tuningKey(const Problem &problem, const DeviceInfo &device);
+TuningKey tuningKey(const Request &request, const DeviceInfo &device);
 
 /// A configuration of one chunk is called `whole`, of several `chunked`.
-Configuration configurationOf(const Config &config, const Problem &problem);
+Configuration configurationOf(const Config &config, const Request &request);
 /// A user error when a value is missing, or outside of what the kernels can do: records may come from
 /// anywhere.
-StatusOr<Config> configOf(const Configuration &configuration, const Problem &problem,
+StatusOr<Config> configOf(const Configuration &configuration, const Request &request,
                           const DeviceInfo &device);
 
 /// Chunks and the products' blocks and schedules. The values of `heuristic` are among those to try.
-SearchSpace searchSpace(const Problem &problem, const Config &heuristic, const DeviceInfo &device);
+SearchSpace searchSpace(const Request &request, const Config &heuristic, const DeviceInfo &device);
 
 /// Some of a product's parameters, which are searched with the product alone: its tile and schedule, then the
 /// order in which tiles are taken.
@@ -30,16 +30,16 @@ struct ProductStep {
   ProductKind kind;
   std::vector<std::string> parameters;
 };
-std::vector<ProductStep> productSteps(const Problem &problem, const Config &heuristic);
+std::vector<ProductStep> productSteps(const Request &request, const Config &heuristic);
 /// And what is then searched with whole calls.
 inline std::vector<std::string> chunkParameters() { return {"variant", "chunk_rows"}; }
 
 /// Its rules do not judge products as `heuristic` has them.
-CostModel costModel(const Problem &problem, const Config &heuristic, const DeviceInfo &device);
+CostModel costModel(const Request &request, const Config &heuristic, const DeviceInfo &device);
 
 /// The winner that a record offers under this limit (0: none; see `chooseWinner`) and that is of this
 /// variant, if there is one; see `fitToOptions`.
-std::optional<Config> tunedConfig(const TuningRecord &record, const Problem &problem, Variant variant,
+std::optional<Config> tunedConfig(const TuningRecord &record, const Request &request, Variant variant,
                                   int64_t workspaceLimit, const DeviceInfo &device);
 
 } // namespace tilewright::lce

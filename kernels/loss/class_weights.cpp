@@ -2,6 +2,7 @@
 
 #include "kernels/loss/dsl_helpers.h"
 #include "kernels/loss/kernels.h"
+#include "runtime/call_status.h"
 
 namespace tilewright {
 
@@ -21,8 +22,9 @@ Kernel weightFacts(bool mean) {
     const View rowWeight = k.input("row_weight", ElementType::f32, 1);
     const View classWeight = k.input("class_weight", ElementType::f32, 1);
     const View summary = k.input("summary", ElementType::i32, 1);
+    const Index sequence = k.index("sequence");
     const View facts = k.output("weight_facts", ElementType::f32, 1);
-    const View firstBad = k.output("first_bad", ElementType::i32, 1);
+    const View status = k.output("status", ElementType::i64, 1);
 
     const auto place = [&](int64_t i) { return k.range(Axis::rows, k.constant(i), 1); };
     const Range classes = k.whole(classWeight.dim(0));
@@ -37,7 +39,13 @@ Kernel weightFacts(bool mean) {
     k.store(facts, place(0), share);
     k.store(facts, place(1), sum(weights, Axis::columns) / cast(size, ElementType::f32));
     const Tile good = (weights >= 0) & (weights < std::numeric_limits<float>::infinity());
-    k.store(firstBad, place(0), min(select(good, size, classes.positions()), Axis::columns));
+    const Tile firstBad = min(select(good, size, classes.positions()), Axis::columns);
+    const auto wide = [&](const Tile &value) { return cast(value, ElementType::i64); };
+    const Tile none = k.toTile(k.constant(0), ElementType::i64),
+               one = k.toTile(k.constant(1), ElementType::i64);
+    const Tile reported = select(firstBad < size, wide(firstBad) + one, none);
+    k.store(status, place(kBadClassPlace), reported);
+    k.store(status, place(kWeightCheck), k.toTile(sequence, ElementType::i64) + reported);
   });
 }
 

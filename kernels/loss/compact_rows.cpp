@@ -1,6 +1,6 @@
 #include "kernels/loss/dsl_helpers.h"
 #include "kernels/loss/kernels.h"
-#include "runtime/label_report.h"
+#include "runtime/call_status.h"
 
 namespace tilewright {
 
@@ -11,18 +11,17 @@ constexpr int64_t kBlock = 64;
 
 namespace {
 
-/// In the words of runtime/label_report.h.
-void reportLabel(KernelBuilder &k, const View &report, const Tile &row, const Tile &label,
-                 const Tile &classes, const Tile &ignoreIndex) {
-  const auto store = [&](LabelReportWord word, const Tile &value) {
-    k.store(report, k.range(Axis::rows, k.constant(word), 1), value);
+/// In the words of runtime/call_status.h; a place of 0 says that every label is good.
+void reportLabel(KernelBuilder &k, const View &status, const Tile &sequence, const Tile &place,
+                 const Tile &label, const Tile &classes, const Tile &ignoreIndex) {
+  const auto store = [&](CallStatusWord word, const Tile &value) {
+    k.store(status, k.range(Axis::rows, k.constant(word), 1), value);
   };
-  const Tile place = row + k.toTile(k.constant(1), ElementType::i64);
-  store(kReportedLabel, label);
-  store(kReportedClasses, classes);
-  store(kReportedIgnoreIndex, ignoreIndex);
-  store(kReportedCheck, place + label + classes + ignoreIndex);
-  store(kReportedPlace, place);
+  store(kBadRowPlace, place);
+  store(kBadLabel, label);
+  store(kLabelClasses, classes);
+  store(kLabelIgnoreIndex, ignoreIndex);
+  store(kLabelCheck, sequence + place + label + classes + ignoreIndex);
 }
 
 } // namespace
@@ -32,10 +31,11 @@ Kernel compactRows(const CompactRowsSpec &spec) {
   return defineKernel("loss_compact_rows", elementName(spec.label) + clears, [spec](KernelBuilder &k) {
     const View label = k.input("label", spec.label, 1);
     const Index ignore = k.index("ignore_index"), classes = k.index("classes");
+    const Index sequence = k.index("sequence");
     const View row = k.output("row", ElementType::i32, 1);
     const View compactLabel = k.output("compact_label", ElementType::i32, 1);
     const View summary = k.output("summary", ElementType::i32, 1);
-    const View report = k.output("report", ElementType::i64, 1);
+    const View status = k.output("status", ElementType::i64, 1);
     const View rowLoss = k.output("row_loss", ElementType::f32, 1),
                lse = k.output("lse", ElementType::f32, 1);
     const View dHidden = spec.dHidden ? k.output("dx", *spec.dHidden, 2) : View();
@@ -72,10 +72,13 @@ Kernel compactRows(const CompactRowsSpec &spec) {
       const Tile good = isClass(every) | (every == ignored);
       k.store(summary, k.range(Axis::rows, k.constant(0), 1), count(k, isValid(every)));
       const Tile firstBad = min(select(good, size, all.positions()), Axis::columns);
-      k.ifThen(k.toCondition(firstBad < size), [&] {
-        const Tile found = wide(label[k.range(Axis::rows, k.toIndex(firstBad), 1)]);
-        reportLabel(k, report, wide(firstBad), found, k.toTile(classes, ElementType::i64), ignored);
-      });
+      const Tile isBad = firstBad < size;
+      // Behind the last row there is no label to be read.
+      const Tile found = wide(label[k.range(Axis::rows, k.toIndex(select(isBad, firstBad, 0)), 1)]);
+      const auto wideIndex = [&](const Index &index) { return k.toTile(index, ElementType::i64); };
+      const Tile none = wideIndex(k.constant(0)), row = wide(firstBad) + wideIndex(k.constant(1));
+      reportLabel(k, status, wideIndex(sequence), select(isBad, row, none), select(isBad, found, none),
+                  wideIndex(classes), ignored);
     });
   });
 }

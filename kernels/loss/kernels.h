@@ -11,10 +11,10 @@ namespace tilewright {
 /// What the losses share. Rows that are not ignored are called *valid*.
 
 /// Numbers the valid rows: row[p] and compactLabel[p] of the p-th one, -1 behind the last. `summary` gets
-/// the number of valid rows; `report` (Device::labelReport) the first row whose label is neither a class nor
-/// ignored, if there is one. Losses, lse and dX of all other rows become 0.
+/// the number of valid rows; `status` (CallStatus) the first row whose label is neither a class nor
+/// ignored, if there is one, in the name of run `sequence`. Losses, lse and dX of all other rows become 0.
 ///
-/// (label N, ignore_index, classes, out row N, out compact_label N, out summary 1, out report 5,
+/// (label N, ignore_index, classes, sequence, out row N, out compact_label N, out summary 1, out status 8,
 ///  out row_loss N, out lse N[, out dx N×H])
 struct CompactRowsSpec {
   ElementType label;
@@ -27,6 +27,12 @@ Kernel compactRows(const CompactRowsSpec &spec);
 /// (row_loss N, summary 1, out loss 1)
 Kernel reduceLoss(bool mean);
 
+/// scaled = scale · gradient. In place, where `scaled` holds the gradient, nothing is done where the scale
+/// is 1.
+///
+/// ([gradient R×C,] scale 1, out scaled R×C)
+Kernel scaleGradient(ElementType element, bool inPlace);
+
 /// The class weight of each row's label; 0 where there is none.
 ///
 /// (label N, class_weight V, out row_weight N)
@@ -34,9 +40,10 @@ Kernel rowWeights();
 
 /// weight_facts[0] is what a mean multiplies weighted losses with when it then divides by the number of valid
 /// rows: that number over Σ u_y, 0 where that is 0 (without `mean` 1). weight_facts[1] = Σ_c u_c / V.
-/// first_bad is the first class whose weight is negative or not finite (V if there is none).
+/// `status` (CallStatus) gets the first class whose weight is negative or not finite, if there is one, in the
+/// name of run `sequence`.
 ///
-/// (row_weight N, class_weight V, summary 1, out weight_facts 2, out first_bad 1)
+/// (row_weight N, class_weight V, summary 1, sequence, out weight_facts 2, out status 8)
 Kernel weightFacts(bool mean);
 
 /// What is made of each row beside its loss and lse.

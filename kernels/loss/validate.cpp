@@ -85,14 +85,19 @@ Status checkTf32(bool tf32, ElementType element) {
                    elementName(element));
 }
 
-Status checkLossTensors(const LossTensors &t, int64_t rows, Reduction reduction) {
+Status checkRowValues(const TensorRef &t, const std::string &name, int64_t rows) {
+  TW_RETURN_IF_ERROR(checkVector(t, name, rows, ElementType::f32));
+  if (!t.data && rows > 0) return userError(name + " has no data: its pointer is null");
+  return Status();
+}
+
+Status checkLossTensors(const LossTensors &t, int64_t rows, Reduction reduction, bool wantsLoss) {
   if (t.label.element != ElementType::i32 && t.label.element != ElementType::i64)
     return expected("label", "a vector of i32 or i64", t.label);
   TW_RETURN_IF_ERROR(checkVector(t.label, "label", rows, t.label.element));
   if (!t.label.data && rows > 0) return userError("label has no data: its pointer is null");
   const int64_t losses = reduction == Reduction::none ? rows : 1;
-  TW_RETURN_IF_ERROR(checkVector(t.loss, "loss", losses, ElementType::f32));
-  if (!t.loss.data && losses > 0) return userError("loss has no data: its pointer is null");
+  if (wantsLoss) TW_RETURN_IF_ERROR(checkRowValues(t.loss, "loss", losses));
   if (t.lse.data) TW_RETURN_IF_ERROR(checkVector(t.lse, "lse", rows, ElementType::f32));
   if (t.gradOutput.data) TW_RETURN_IF_ERROR(checkGradOutput(t.gradOutput, rows, reduction));
   return Status();
@@ -125,19 +130,6 @@ Status checkBias(const TensorRef &t, const std::string &name, int64_t classes, E
 Upstream upstreamOf(const TensorRef &gradOutput, int64_t rows, Reduction reduction) {
   if (!gradOutput.data) return Upstream::one;
   return reduction == Reduction::none && gradOutput.sizes[0] == rows ? Upstream::rows : Upstream::scalar;
-}
-
-Status checkClassWeights(Device &device, Stream stream, const TensorRef &firstBad, int64_t classes) {
-  if (device.target().kind != TargetKind::cpu) return Status();
-  int32_t bad = 0;
-  TW_RETURN_IF_ERROR(device.copyToHost(&bad, firstBad.data, sizeof bad, stream));
-  if (bad == classes) return Status();
-  return userError("class weights must be finite and not negative, but that of class " + std::to_string(bad) +
-                   " is not");
-}
-
-Status reportNow(Device &device, Stream stream) {
-  return device.target().kind == TargetKind::cpu ? device.synchronize(stream) : Status();
 }
 
 } // namespace tilewright

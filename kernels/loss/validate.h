@@ -29,7 +29,9 @@ Status checkSizes(int64_t rows, int64_t classes);
 struct LossTensors {
   TensorRef label, gradOutput, loss, lse;
 };
-Status checkLossTensors(const LossTensors &tensors, int64_t rows, Reduction reduction);
+Status checkLossTensors(const LossTensors &tensors, int64_t rows, Reduction reduction, bool wantsLoss = true);
+/// A f32 for each row, which is there.
+Status checkRowValues(const TensorRef &tensor, const std::string &name, int64_t rows);
 
 /// What options bring along; null where they are off.
 struct OptionTensors {
@@ -42,11 +44,5 @@ Status checkBias(const TensorRef &tensor, const std::string &name, int64_t class
 
 /// What a (checked) upstream gradient is.
 Upstream upstreamOf(const TensorRef &gradOutput, int64_t rows, Reduction reduction);
-
-/// On a device whose calls return when their work is done: what the work reported.
-Status reportNow(Device &device, Stream stream);
-/// There, a user error when a class weight was negative or not finite: `firstBad` holds the first such class,
-/// `classes` if there is none.
-Status checkClassWeights(Device &device, Stream stream, const TensorRef &firstBad, int64_t classes);
 
 } // namespace tilewright

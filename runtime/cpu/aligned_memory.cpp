@@ -18,8 +18,8 @@ thread_local std::vector<Scratch::Block> stock;
 void FreeMemory::operator()(void *memory) const { std::free(memory); }
 
 AlignedMemory allocateAligned(std::size_t bytes) {
-  constexpr std::size_t cacheLine = 64, hugePage = std::size_t(2) << 20;
-  const std::size_t alignment = bytes >= hugePage ? hugePage : cacheLine;
+  constexpr std::size_t usual = 256, hugePage = std::size_t(2) << 20;
+  const std::size_t alignment = bytes >= hugePage ? hugePage : usual;
   if (bytes > SIZE_MAX - alignment) return nullptr;
   // aligned_alloc wants a multiple of the alignment.
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;

@@ -10,7 +10,7 @@ struct FreeMemory {
 };
 using AlignedMemory = std::unique_ptr<void, FreeMemory>;
 
-/// Memory at a multiple of 64 bytes, of at least one byte; from 2 MiB on at a multiple of 2 MiB and in huge
+/// Memory at a multiple of 256 bytes, as a GPU allocates it, of at least one byte; from 2 MiB on at a multiple of 2 MiB and in huge
 /// pages where the system has them. Null when there is not enough.
 AlignedMemory allocateAligned(std::size_t bytes);
 

@@ -18,8 +18,6 @@
 namespace tilewright {
 namespace {
 
-thread_local int64_t reportOfThisThread[kLabelReportWords];
-
 /// What the CPU lowering compiles a kernel to; runs one program.
 using Program = void (*)(const int64_t *slots, const int64_t *programId, void *scratch);
 
@@ -138,10 +136,12 @@ Status CpuDevice::launch(const LoadedKernel &kernel, ArgumentSpan arguments, Str
   return {};
 }
 
-Status CpuDevice::synchronize(Stream) { return takeLabelReport(reportOfThisThread); }
+Status CpuDevice::synchronize(Stream) { return {}; }
 
-TensorRef CpuDevice::labelReport() {
-  return TensorRef::vector(reportOfThisThread, ElementType::i64, kLabelReportWords);
+StatusOr<Buffer> CpuDevice::allocateVisible(std::size_t bytes) {
+  TW_ASSIGN_OR_RETURN(Buffer buffer, allocate(bytes, nullptr));
+  std::memset(buffer.data(), 0, bytes);
+  return buffer;
 }
 
 StatusOr<double> CpuDevice::time(Stream, const std::function<Status()> &work) {

@@ -27,7 +27,7 @@ public:
   Status launch(const LoadedKernel &kernel, ArgumentSpan arguments, Stream stream) override;
   Status synchronize(Stream stream) override;
   bool isCapturing(Stream) override { return false; }
-  TensorRef labelReport() override;
+  StatusOr<Buffer> allocateVisible(std::size_t bytes) override;
   StatusOr<double> time(Stream stream, const std::function<Status()> &work) override;
   StatusOr<int64_t> peakBytes(Stream stream, const std::function<Status()> &work) override;
 

@@ -30,12 +30,6 @@ Status keepPooledMemory(const Driver &driver, CUmemoryPool pool) {
   return TW_CUDA(driver, cuMemPoolSetAttribute, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
 }
 
-StatusOr<HostMemory> makeLabelReport(const std::shared_ptr<const Context> &context) {
-  CurrentContext current(*context);
-  TW_RETURN_IF_ERROR(current.status());
-  return allocateMapped(context, kLabelReportWords * sizeof(int64_t));
-}
-
 Status noSuchDevice(int index, int count) {
   return userError("expected a CUDA device with index " + std::to_string(index) + ", found " +
                    (count == 1
@@ -75,9 +69,8 @@ StatusOr<std::unique_ptr<Device>> CudaDevice::open(const Driver &driver, int ind
   CUmemoryPool pool = nullptr;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetMemPool, &pool, device));
   TW_RETURN_IF_ERROR(keepPooledMemory(driver, pool));
-  TW_ASSIGN_OR_RETURN(HostMemory labelReport, makeLabelReport(context));
   return std::unique_ptr<Device>(std::make_unique<CudaDevice>(std::move(context), std::move(description),
-                                                              pool, std::move(labelReport), toolFolders));
+                                                              pool, toolFolders));
 }
 
 Status CudaDevice::notEnough(std::size_t bytes, const Status &cause) const {
@@ -206,8 +199,7 @@ Status CudaDevice::synchronize(Stream stream) {
 }
 
 Status CudaDevice::wait(CUstream stream) {
-  TW_RETURN_IF_ERROR(TW_CUDA(context_->driver(), cuStreamSynchronize, stream));
-  return takeLabelReport(static_cast<int64_t *>(labelReport_.get()));
+  return TW_CUDA(context_->driver(), cuStreamSynchronize, stream);
 }
 
 bool CudaDevice::isCapturing(Stream stream) {
@@ -218,8 +210,14 @@ bool CudaDevice::isCapturing(Stream stream) {
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-TensorRef CudaDevice::labelReport() {
-  return TensorRef::vector(labelReport_.get(), ElementType::i64, kLabelReportWords);
+StatusOr<Buffer> CudaDevice::allocateVisible(std::size_t bytes) {
+  CurrentContext current(*context_);
+  TW_RETURN_IF_ERROR(current.status());
+  OutsideCapture outside(context_->driver());
+  TW_ASSIGN_OR_RETURN(HostMemory memory, allocateMapped(context_, bytes));
+  auto owner = std::make_shared<HostMemory>(std::move(memory));
+  void *address = owner->get();
+  return Buffer(address, bytes, std::move(owner));
 }
 
 StatusOr<double> CudaDevice::time(Stream stream, const std::function<Status()> &work) {
@@ -230,7 +228,6 @@ StatusOr<double> CudaDevice::time(Stream stream, const std::function<Status()> &
   TW_RETURN_IF_ERROR(work());
   TW_ASSIGN_OR_RETURN(const Event end, recordEvent(context_, queueOf(stream)));
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuEventSynchronize, end.get()));
-  TW_RETURN_IF_ERROR(takeLabelReport(static_cast<int64_t *>(labelReport_.get())));
   float milliseconds = 0;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuEventElapsedTime, &milliseconds, begin.get(), end.get()));
   return static_cast<double>(milliseconds);

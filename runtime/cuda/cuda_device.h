@@ -43,15 +43,15 @@ public:
   Status launch(const LoadedKernel &kernel, ArgumentSpan arguments, Stream stream) override;
   Status synchronize(Stream stream) override;
   bool isCapturing(Stream stream) override;
-  TensorRef labelReport() override;
+  StatusOr<Buffer> allocateVisible(std::size_t bytes) override;
   StatusOr<double> time(Stream stream, const std::function<Status()> &work) override;
   double clockMegahertz() override;
   StatusOr<int64_t> peakBytes(Stream stream, const std::function<Status()> &work) override;
 
   CudaDevice(std::shared_ptr<const cuda::Context> context, cuda::DeviceDescription description,
-             cuda::CUmemoryPool pool, cuda::HostMemory labelReport, std::vector<std::string> toolFolders)
+             cuda::CUmemoryPool pool, std::vector<std::string> toolFolders)
       : context_(std::move(context)), description_(std::move(description)), pool_(pool),
-        labelReport_(std::move(labelReport)), toolFolders_(std::move(toolFolders)) {}
+        toolFolders_(std::move(toolFolders)) {}
 
 private:
   /// By NVIDIA's own program; false where there is none, or it fails.
@@ -69,7 +69,6 @@ private:
   const std::shared_ptr<const cuda::Context> context_;
   const cuda::DeviceDescription description_;
   const cuda::CUmemoryPool pool_;      ///< the device's default one, which is not ours to destroy
-  const cuda::HostMemory labelReport_; ///< the host's, where kernels reach it too: reading it costs no copy
   const std::vector<std::string> toolFolders_;
   std::once_flag clockSought_;
   std::optional<cuda::ClockReader> clock_; ///< sought when someone asks

@@ -28,7 +28,7 @@ TEST(ControlFlow, BranchKeepsItsBuffersToItself) {
   const DeviceTensor x = DeviceTensor::vector(device, ElementType::f32, std::vector<float>{6, 4, 5});
   DeviceTensor a = DeviceTensor::vector(device, ElementType::f32, std::vector<float>{0, 0, 0});
   DeviceTensor b = DeviceTensor::vector(device, ElementType::f32, std::vector<float>{0, 0, 0});
-  const Status status = launch(*runtime, minimumTwice(), {x.ref(), a.ref(), b.ref()});
+  const Status status = launch(*runtime, minimumTwice(), {x.ref(), a.ref(), b.ref()}, nullptr);
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(a.get(), (std::vector<double>{5, 5, 5}));
   EXPECT_EQ(b.get(), (std::vector<double>{0, 4, 4}));
@@ -48,7 +48,7 @@ TEST(ControlFlow, LoopRunsAsOftenAsItSays) {
   auto runtime = test::openRuntime("cpu", 1);
   for (int64_t times : {0, 1, 5}) {
     DeviceTensor sum = DeviceTensor::vector(runtime->device(), ElementType::i32, std::vector<int>{7, 8});
-    const Status status = launch(*runtime, addUp(), {sum.ref(), times});
+    const Status status = launch(*runtime, addUp(), {sum.ref(), times}, nullptr);
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(sum.get(), (std::vector<double>{7.0 + times, 8.0 + times}));
   }

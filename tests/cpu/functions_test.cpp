@@ -63,7 +63,7 @@ std::vector<double> map(const Function &function, bool wide, const std::vector<f
   const DeviceTensor x = DeviceTensor::vector(runtime->device(), ElementType::f32, values);
   DeviceTensor y = DeviceTensor::vector(runtime->device(), ElementType::f32, int64_t(values.size()));
   y.poison();
-  const Status status = launch(*runtime, mapKernel(function, wide), {x.ref(), y.ref()});
+  const Status status = launch(*runtime, mapKernel(function, wide), {x.ref(), y.ref()}, nullptr);
   EXPECT_TRUE(status.ok()) << status.message();
   return y.get();
 }
@@ -113,7 +113,7 @@ TEST(Rounded, IsWhatAStoreWrites) {
     });
     const DeviceTensor x = DeviceTensor::vector(runtime->device(), ElementType::f32, values);
     DeviceTensor y = DeviceTensor::vector(runtime->device(), ElementType::f32, int64_t(values.size()));
-    const Status status = launch(*runtime, kernel, {x.ref(), y.ref()});
+    const Status status = launch(*runtime, kernel, {x.ref(), y.ref()}, nullptr);
     ASSERT_TRUE(status.ok()) << status.message();
     for (size_t i = 0; i < values.size(); ++i)
       EXPECT_EQ(y.get()[i], test::rounded(values[i], element)) << values[i] << " " << elementName(element);

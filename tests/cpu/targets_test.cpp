@@ -102,7 +102,7 @@ TEST(LargeTensors, OffsetsPast32Bits) {
   auto runtime = test::openRuntime();
   TensorRef tensor = TensorRef::matrix(memory, ElementType::f32, 3, columns);
   tensor.rowStride = stride;
-  const Status status = launch(*runtime, rowSoftmax(ElementType::f32), {tensor, tensor});
+  const Status status = launch(*runtime, rowSoftmax(ElementType::f32), {tensor, tensor}, nullptr);
   ASSERT_TRUE(status.ok()) << status.message();
   for (int64_t column = 0; column < columns; ++column) {
     EXPECT_NEAR(x[column], 0.01, 1e-7);

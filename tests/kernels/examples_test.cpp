@@ -32,7 +32,7 @@ protected:
   }
 
   void run(const Kernel &kernel, const std::vector<KernelArgument> &arguments) {
-    const Status status = launch(*runtime, kernel, arguments);
+    const Status status = launch(*runtime, kernel, arguments, nullptr);
     ASSERT_TRUE(status.ok()) << status.message();
   }
 

@@ -7,7 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels/lce/kernel_set.h"
+#include "kernels/lce/plan.h"
+#include "kernels/lce_call.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/loss_features.h"
 #include "tests/support/loss_run.h"
@@ -233,25 +234,24 @@ class LargeProducts : public ::testing::TestWithParam<LargeCase> {};
 
 TEST_P(LargeProducts, AssembleWithoutSpills) {
   const LargeCase &large = GetParam();
-  lce::Problem problem;
-  problem.rows = 16384, problem.hidden = large.hidden, problem.classes = large.classes;
-  problem.element = large.element, problem.label = ElementType::i64;
-  problem.aligned = problem.tensorCores = true;
-  problem.dHidden = problem.dWeight = large.gradients;
+  lce::Request request;
+  request.rows = 16384, request.hidden = large.hidden, request.classes = large.classes;
+  request.element = large.element, request.label = ElementType::i64;
+  request.aligned = request.tensorCores = true;
+  request.dHidden = request.dWeight = large.gradients;
   auto device = std::make_unique<test::FakeDevice>(h200(), *parseTarget("sm_90a"));
   std::vector<Artifact> products;
   device->onLoad = [&](const Artifact &artifact) {
     if (isProduct(artifact.kernel)) products.push_back(artifact);
   };
   Runtime runtime(std::move(device), Environment());
-  const auto config = plan(problem, large.variant, large.limit, h200());
+  const auto config = plan(request, large.variant, large.limit, h200());
   ASSERT_TRUE(config.ok());
-  problem = asVariant(problem, config->variant);
   std::vector<lce::ProductKind> kinds = {lce::ProductKind::forward};
   if (large.gradients) kinds.insert(kinds.end(), {lce::ProductKind::dHidden, lce::ProductKind::dWeight});
-  if (problem.recompute) kinds.push_back(lce::ProductKind::again);
+  if (config->variant == Variant::recompute) kinds.push_back(lce::ProductKind::again);
   for (const lce::ProductKind kind : kinds)
-    ASSERT_TRUE(compileProduct(runtime, problem, *config, kind).ok());
+    ASSERT_TRUE(compileProduct(runtime, request, *config, kind).ok());
   // dX's last rows are one of their own, or, with the logits again, all of it.
   EXPECT_EQ(products.size(), large.gradients ? 4 : 1) << config->str();
   for (const Artifact &artifact : products) // rows that are picked by number need no way for single elements

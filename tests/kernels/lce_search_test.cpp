@@ -2,6 +2,9 @@
 
 #include "kernels/lce/search.h"
 
+#include "kernels/lce/tensors.h"
+#include "kernels/lce/tiling.h"
+
 #include <set>
 
 #include <gmock/gmock.h>
@@ -12,8 +15,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Problem problem(int64_t rows = 1024, int64_t hidden = 768, int64_t classes = 32768) {
-  Problem p;
+Request problem(int64_t rows = 1024, int64_t hidden = 768, int64_t classes = 32768) {
+  Request p;
   p.rows = rows, p.hidden = hidden, p.classes = classes;
   p.dHidden = p.dWeight = ElementType::f32;
   return p;
@@ -28,12 +31,12 @@ DeviceInfo machine() {
   return info;
 }
 
-Config planned(const Problem &p) { return *plan(p, Variant::automatic, 0, machine()); }
+Config planned(const Request &p) { return *plan(p, Variant::automatic, 0, machine()); }
 
 Configuration sample() { return configurationOf(planned(problem()), problem()); }
 
 TEST(LceSearch, ConfigurationsReadBack) {
-  for (const Problem &p : {problem(), problem(1, 1, 1), problem(5000, 64, 100)}) {
+  for (const Request &p : {problem(), problem(1, 1, 1), problem(5000, 64, 100)}) {
     const Configuration configuration = configurationOf(planned(p), p);
     const auto config = configOf(configuration, p, machine());
     ASSERT_TRUE(config.ok()) << config.status().message();
@@ -63,7 +66,7 @@ TEST(LceSearch, ConfigurationsFromElsewhereAreChecked) {
 }
 
 TEST(LceSearch, EverythingWorthTryingCanBeRead) {
-  const Problem p = problem();
+  const Request p = problem();
   const SearchSpace space = searchSpace(p, planned(p), machine());
   const CostModel model = costModel(p, planned(p), machine());
   std::vector<ProductStep> steps = productSteps(p, planned(p));
@@ -78,7 +81,7 @@ TEST(LceSearch, EverythingWorthTryingCanBeRead) {
 }
 
 TEST(LceSearch, PrunesForAReason) {
-  const Problem p = problem();
+  const Request p = problem();
   const CostModel model = costModel(p, planned(p), machine());
   EXPECT_EQ(model.exclusion(sample()), nullptr);
   const auto reason = [&](const char *name, ParameterValue value, const char *other = nullptr,
@@ -99,7 +102,7 @@ TEST(LceSearch, PrunesForAReason) {
 TEST(LceSearch, BlocksOfAGpuFitItsRegisters) {
   DeviceInfo gpu = machine();
   gpu.sharedBytes = 200 << 10;
-  const Problem p = problem();
+  const Request p = problem();
   const Config heuristic = *plan(p, Variant::automatic, 0, gpu);
   EXPECT_EQ(heuristic.forward.block.str(), "128x128");
   const SearchSpace space = searchSpace(p, heuristic, gpu);
@@ -142,7 +145,7 @@ protected:
   }
 
   DeviceInfo device;
-  Problem p;
+  Request p;
   Config heuristic;
 };
 
@@ -186,7 +189,7 @@ TEST_F(HopperSearch, PrunesWhatCannotBeFast) {
 
 // 88 tiles would leave a third of the multiprocessors idle, parts of them do not.
 TEST_F(HopperSearch, PartsOfTheClassesKeepFewTilesBusy) {
-  Problem few = p;
+  Request few = p;
   few.rows = 1024;
   const Config planned = *plan(few, Variant::automatic, 0, device);
   Configuration configuration = configurationOf(planned, few);
@@ -204,10 +207,10 @@ TEST_F(HopperSearch, PartsOfTheClassesKeepFewTilesBusy) {
 TEST_F(HopperSearch, OptionsKeepWhatWasTunedForThePlainLossWhereItFits) {
   TuningRecord record;
   record.winners.push_back({configurationOf(heuristic, p), 1, 5, 0});
-  const auto weightOf = [&](const Problem &problem) {
+  const auto weightOf = [&](const Request &problem) {
     return tunedConfig(record, problem, Variant::automatic, 0, device)->dWeight.str();
   };
-  Problem capped = p, smoothed = p;
+  Request capped = p, smoothed = p;
   capped.terms.softcap = true;
   smoothed.terms.labelSmoothing = true;
   EXPECT_EQ(weightOf(p), heuristic.dWeight.str());
@@ -218,7 +221,7 @@ TEST_F(HopperSearch, OptionsKeepWhatWasTunedForThePlainLossWhereItFits) {
 
 TEST_F(HopperSearch, MatricesThatAreNotAlignedHaveNoRoles) {
   const Configuration aligned = configurationOf(heuristic, p);
-  Problem odd = p;
+  Request odd = p;
   odd.aligned = false;
   EXPECT_NE(tuningKey(odd, device).str(), tuningKey(p, device).str());
   const auto config = configOf(aligned, odd, device);
@@ -233,7 +236,7 @@ TEST_F(HopperSearch, MatricesThatAreNotAlignedHaveNoRoles) {
 }
 
 TEST_F(HopperSearch, PortableProductsAreWalkedInSeveralOrders) {
-  Problem odd = p;
+  Request odd = p;
   odd.aligned = false;
   const Config portable = *plan(odd, Variant::automatic, 0, device);
   const SearchSpace space = searchSpace(odd, portable, device);
@@ -253,7 +256,7 @@ TEST(LceSearch, KeysHoldWhatChangesTheTime) {
   EXPECT_NE(tuningKey(problem(512), machine()).str(), key);
   EXPECT_NE(tuningKey(problem(1024, 769), machine()).str(), key);
   EXPECT_NE(tuningKey(problem(1024, 768, 32767), machine()).str(), key);
-  Problem other = problem();
+  Request other = problem();
   other.dHidden = std::nullopt;
   EXPECT_NE(tuningKey(other, machine()).str(), key);
   other = problem();
@@ -265,14 +268,14 @@ TEST(LceSearch, KeysHoldWhatChangesTheTime) {
 }
 
 TEST(LceSearch, TheLimitChoosesTheWinner) {
-  const Problem p = problem();
+  const Request p = problem();
   TuningRecord record;
   const auto add = [&](int64_t chunk, double milliseconds) {
     Configuration configuration = sample();
     configuration.set("variant", chunk >= p.rows ? "whole" : "chunked");
     configuration.set("chunk_rows", chunk);
     record.winners.push_back({configuration, milliseconds, 5, 0});
-    return layOut(p, *configOf(configuration, p, machine()), nullptr).bytes;
+    return workspaceBytes(schemeFor(p, Variant::chunked), *configOf(configuration, p, machine()));
   };
   const int64_t whole = add(1152, 100), small = add(192, 120);
   const auto rows = [&](int64_t limit, Variant variant = Variant::automatic) {

@@ -7,8 +7,8 @@
 
 #include "autotune/tuning_cache.h"
 #include "kernels/lce/search.h"
+#include "kernels/lce_call.h"
 #include "kernels/lce_check.h"
-#include "kernels/lce_execution.h"
 #include "kernels/tune_linear_cross_entropy.h"
 #include "runtime/cpu/cpu_device.h"
 #include "tests/support/loss_run.h"
@@ -69,7 +69,7 @@ void expectTunes(const LossCase &data, const LossCall &how, int limit = 12) {
   SCOPED_TRACE(how.str());
   const auto runtime = runtimeIn("", AutotuneMode::off);
   Call call(runtime->device(), data, how);
-  const auto outcome = tuneLinearCrossEntropy(*runtime, call.tensors, call.options, quick(limit));
+  const auto outcome = tuneLinearCrossEntropy(*runtime, call.tensors, call.options, quick(limit), nullptr);
   ASSERT_TRUE(outcome.ok()) << outcome.status().message();
   for (const auto &failure : outcome->failures)
     ADD_FAILURE() << failure.configuration.str() << ": " << failure.cause;
@@ -102,13 +102,13 @@ protected:
   LceCheckTest() {
     call_.tensors.lse = call_.lse;
     run();
-    lce::Problem problem = *lce::validate(call_.tensors, call_.options, runtime_->device().info());
-    check_.emplace(*lce::Check::make(*runtime_, nullptr, problem, call_.tensors, call_.options));
+    lce::Request request = *lce::requestFor(call_.tensors, call_.options, runtime_->device().info());
+    check_.emplace(*lce::Check::make(*runtime_, nullptr, request, call_.tensors, call_.options));
     const Status accepted = check_->check();
     EXPECT_TRUE(accepted.ok()) << accepted.message();
   }
   void run() {
-    const auto report = linearCrossEntropy(*runtime_, call_.tensors, call_.options);
+    const auto report = linearCrossEntropy(*runtime_, call_.tensors, call_.options, nullptr);
     ASSERT_TRUE(report.ok()) << report.status().message();
   }
   /// The check's complaint after one number of an output was changed.
@@ -154,7 +154,7 @@ protected:
     const auto runtime = runtimeIn(folder_.path(), mode);
     Call call(runtime->device(), data_, {});
     call.options.workspaceLimit = limit;
-    const auto report = linearCrossEntropy(*runtime, call.tensors, call.options);
+    const auto report = linearCrossEntropy(*runtime, call.tensors, call.options, nullptr);
     EXPECT_TRUE(report.ok()) << report.status().message();
     return report.ok() ? report->configuration : "";
   }
@@ -247,7 +247,7 @@ TEST_F(LceRecordsTest, WriteLeavesErrorsToTheCall) {
   Call call(runtime->device(), data_, {});
   testing::internal::CaptureStderr();
   for (int i = 0; i < 3; ++i) {
-    const auto report = linearCrossEntropy(*runtime, call.tensors, call.options);
+    const auto report = linearCrossEntropy(*runtime, call.tensors, call.options, nullptr);
     ASSERT_FALSE(report.ok());
     EXPECT_THAT(report.status().message(), HasSubstr("900"));
   }

@@ -26,13 +26,13 @@ protected:
   CrossEntropyTensors logitTensors = {logits, label, {}, loss, {}, {}};
 
   void expectError(const std::string &part, const LinearCrossEntropyOptions &options = {}) {
-    const auto report = linearCrossEntropy(*runtime, tensors, options);
+    const auto report = linearCrossEntropy(*runtime, tensors, options, nullptr);
     ASSERT_FALSE(report.ok());
     EXPECT_EQ(report.status().kind(), StatusKind::user);
     EXPECT_THAT(report.status().message(), HasSubstr(part));
   }
   void expectLogitsError(const std::string &part) {
-    const auto report = crossEntropy(*runtime, logitTensors, {});
+    const auto report = crossEntropy(*runtime, logitTensors, {}, nullptr);
     ASSERT_FALSE(report.ok());
     EXPECT_EQ(report.status().kind(), StatusKind::user);
     EXPECT_THAT(report.status().message(), HasSubstr(part));

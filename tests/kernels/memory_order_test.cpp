@@ -47,7 +47,7 @@ TEST_P(MemoryOrder, ABlockMovesOverItself) {
   for (int64_t by : {-8, -1, 1, 3, 8}) {
     std::vector<double> want = numbers();
     const DeviceTensor v = DeviceTensor::vector(runtime->device(), ElementType::f32, want);
-    const Status status = launch(*runtime, move(by), {v.ref()});
+    const Status status = launch(*runtime, move(by), {v.ref()}, nullptr);
     ASSERT_TRUE(status.ok()) << status.message();
     const std::vector<double> before = want;
     for (int64_t i = 8; i < 8 + kCount; ++i)
@@ -62,7 +62,7 @@ TEST_P(MemoryOrder, TheLastStoreStays) {
     std::vector<double> want(x.size());
     const DeviceTensor from = DeviceTensor::vector(runtime->device(), ElementType::f32, x);
     const DeviceTensor v = DeviceTensor::vector(runtime->device(), ElementType::f32, want);
-    const Status status = launch(*runtime, storeOver(by), {from.ref(), v.ref()});
+    const Status status = launch(*runtime, storeOver(by), {from.ref(), v.ref()}, nullptr);
     ASSERT_TRUE(status.ok()) << status.message();
     for (int64_t i = 8; i < 8 + kCount; ++i)
       want[i] = x[i];

@@ -3,16 +3,28 @@
 #include <gtest/gtest.h>
 
 #include "kernels/lce/plan.h"
+#include "kernels/lce/tensors.h"
+#include "kernels/lce/tiling.h"
 
 namespace tilewright::lce {
 namespace {
 
-Problem problem(int64_t rows, int64_t hidden, int64_t classes, ElementType element = ElementType::f32) {
-  Problem p;
+Request problem(int64_t rows, int64_t hidden, int64_t classes, ElementType element = ElementType::f32) {
+  Request p;
   p.rows = rows, p.hidden = hidden, p.classes = classes;
   p.element = element;
   p.dHidden = p.dWeight = element;
   return p;
+}
+
+Scheme chunked(const Request &request) { return schemeFor(request, Variant::chunked); }
+Scheme recomputed(const Request &request) { return schemeFor(request, Variant::recompute); }
+
+/// Of a plan's own scheme.
+int64_t bytesOf(const Request &request, const Config &config) {
+  const TensorTable table = tensorsOf(schemeFor(request, config.variant), config);
+  EXPECT_TRUE(table.fitsBorrowed()) << config.str();
+  return table.workspaceBytes();
 }
 
 DeviceInfo machine(int units) {
@@ -21,7 +33,7 @@ DeviceInfo machine(int units) {
   return info;
 }
 
-Config planned(const Problem &problem, int64_t limit = 0, int units = 2,
+Config planned(const Request &problem, int64_t limit = 0, int units = 2,
                Variant variant = Variant::automatic) {
   const StatusOr<Config> config = plan(problem, variant, limit, machine(units));
   EXPECT_TRUE(config.ok()) << config.status().message();
@@ -29,41 +41,41 @@ Config planned(const Problem &problem, int64_t limit = 0, int units = 2,
 }
 
 TEST(Plan, KeepsTheLimit) {
-  const Problem p = problem(1024, 768, 32768);
+  const Request p = problem(1024, 768, 32768);
   const int64_t limit = 64 << 20;
   const Config config = planned(p, limit);
   EXPECT_EQ(config.variant, Variant::chunked);
-  EXPECT_LE(layOut(p, config, nullptr).bytes, limit);
+  EXPECT_LE(bytesOf(p, config), limit);
   EXPECT_EQ(config.chunks(p), 3);
 }
 
 TEST(Plan, ChoosesLossOnlyWithoutGradients) {
-  Problem p = problem(1024, 768, 32768);
+  Request p = problem(1024, 768, 32768);
   p.dHidden = p.dWeight = std::nullopt;
   EXPECT_EQ(planned(p).variant, Variant::lossOnly);
-  EXPECT_LT(layOut(p, planned(p), nullptr).bytes, 8 << 20);
+  EXPECT_LT(bytesOf(p, planned(p)), 8 << 20);
 }
 
 TEST(Plan, WholeIsOneChunk) {
-  const Problem p = problem(5000, 64, 9000, ElementType::bf16);
+  const Request p = problem(5000, 64, 9000, ElementType::bf16);
   const Config config = planned(p, 0, 2, Variant::whole);
   EXPECT_EQ(config.chunks(p), 1);
-  EXPECT_EQ(layOut(p, config, nullptr).partial.rank, 0) << "one chunk accumulates nothing";
+  EXPECT_FALSE(tensorsOf(chunked(p), config).has(tensor::partial)) << "one chunk accumulates nothing";
 }
 
 TEST(Plan, RecomputesInSlicesOfTheClasses) {
-  const Problem p = asVariant(problem(1024, 768, 32768, ElementType::bf16), Variant::recompute);
+  const Scheme p = recomputed(problem(1024, 768, 32768, ElementType::bf16));
   const Config roomy = planned(p, 0, 2, Variant::recompute),
                tight = planned(p, 16 << 20, 2, Variant::recompute);
   EXPECT_EQ(roomy.slices(p).size(), 2) << "u has a row for each class of a slice";
   EXPECT_GE(tight.slices(p).size(), 8);
   EXPECT_GE(tight.chunks(p), 4);
-  EXPECT_LE(layOut(p, tight, nullptr).bytes, 16 << 20);
+  EXPECT_LE(bytesOf(p, tight), 16 << 20);
   EXPECT_EQ(tight.slices(p).back().first + tight.slices(p).back().count, p.classes);
 }
 
 TEST(Plan, RecomputesWhereNothingElseFits) {
-  const Problem p = problem(1024, 768, 32768, ElementType::bf16); // dW of several chunks needs 96 MiB
+  const Request p = problem(1024, 768, 32768, ElementType::bf16); // dW of several chunks needs 96 MiB
   EXPECT_EQ(planned(p, 140 << 20).variant, Variant::chunked);
   EXPECT_EQ(planned(p, 20 << 20).variant, Variant::recompute);
 }
@@ -97,7 +109,7 @@ TEST(Plan, BlocksAreWholeRegisterTiles) {
 }
 
 TEST(Plan, KeepsManyThreadsBusy) {
-  const Problem p = problem(1024, 768, 32768);
+  const Request p = problem(1024, 768, 32768);
   const Config config = planned(p, 64 << 20, 64);
   const auto blocks = [](int64_t rows, int64_t columns, const Block &block) {
     return ((rows + block.rows - 1) / block.rows) * ((columns + block.columns - 1) / block.columns);
@@ -115,20 +127,20 @@ DeviceInfo h200() {
   return info;
 }
 
-Problem hopperProblem(int64_t rows, int64_t hidden, int64_t classes) {
-  Problem p = problem(rows, hidden, classes, ElementType::bf16);
+Request hopperProblem(int64_t rows, int64_t hidden, int64_t classes) {
+  Request p = problem(rows, hidden, classes, ElementType::bf16);
   p.aligned = p.tensorCores = true;
   return p;
 }
 
 TEST(PlanForHopper, ProductsTakeWarpsWithRoles) {
-  const Problem p = hopperProblem(16384, 4096, 128256);
+  const Request p = hopperProblem(16384, 4096, 128256);
   const Config config = *plan(p, Variant::automatic, 0, h200());
   EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 4 stages, raster 12, cluster 1");
   EXPECT_EQ(config.dHidden.str(), "256x192/0 cooperative, 3 stages, raster 12, cluster 2");
   EXPECT_EQ(config.dWeight.str(), "192x256/0 cooperative, 3 stages, raster 2, cluster 2");
   for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
-    EXPECT_LE(sharedBytesOf(p, kind, config[kind]), h200().sharedBytes);
+    EXPECT_LE(sharedBytesOf(chunked(p), kind, config[kind]), h200().sharedBytes);
 }
 
 // X is read once where its rows of tiles stay in the second-level cache; W is then read once for each 12 of
@@ -181,12 +193,12 @@ TEST(PlanForHopper, FewRowsAreNothingButParts) {
 }
 
 TEST(PlanForHopper, PartsTakeNoMemoryThatIsNotThere) {
-  Problem p = hopperProblem(16384, 4096, 128256);
+  Request p = hopperProblem(16384, 4096, 128256);
   Config config = *plan(p, Variant::automatic, 0, h200());
-  const int64_t bytes = layOut(p, config, nullptr).bytes;
+  const int64_t bytes = bytesOf(p, config);
   ASSERT_GT(config.tail.parts, 1);
   config.tail = {};
-  EXPECT_EQ(layOut(p, config, nullptr).bytes, bytes) << "u is made in their place";
+  EXPECT_EQ(bytesOf(p, config), bytes) << "u is made in their place";
 }
 
 // A shallow dW would wait for the stores of large tiles; several chunks' dW is added up, which takes
@@ -204,10 +216,10 @@ TEST(PlanForHopper, LargeTilesForADeepWeightGradientOfOneChunk) {
 // of shallow tiles hide behind another's product.
 TEST(PlanForHopper, ALossAloneHasAFurtherStage) {
   const auto forwardOf = [](int64_t hidden) {
-    Problem p = hopperProblem(16384, hidden, 128256);
+    Request p = hopperProblem(16384, hidden, 128256);
     p.dHidden = p.dWeight = std::nullopt;
     const Config config = *plan(p, Variant::automatic, 0, h200());
-    EXPECT_LE(sharedBytesOf(p, ProductKind::forward, config.forward), h200().sharedBytes);
+    EXPECT_LE(sharedBytesOf(chunked(p), ProductKind::forward, config.forward), h200().sharedBytes);
     return config.forward.str();
   };
   EXPECT_EQ(forwardOf(4096), "256x192/0 cooperative, 4 stages, raster 11, cluster 2");
@@ -215,33 +227,34 @@ TEST(PlanForHopper, ALossAloneHasAFurtherStage) {
 }
 
 TEST(PlanForHopper, ChunksAreWholeTilesOfEqualSize) {
-  const Problem p = hopperProblem(16384, 4096, 128256);
+  const Request p = hopperProblem(16384, 4096, 128256);
   const int64_t limit = 4.1 * (int64_t(1) << 30);
   const Config config = *plan(p, Variant::automatic, limit, h200());
   EXPECT_EQ(config.chunks(p), 3);
   EXPECT_EQ(config.chunkRows, 5504);
-  EXPECT_LE(layOut(p, config, nullptr).bytes, limit);
+  EXPECT_LE(bytesOf(p, config), limit);
   EXPECT_EQ(plan(p, Variant::automatic, limit * 3 / 4, h200())->chunkRows % 128, 0);
 }
 
 // Several chunks of a bf16 gradient add up in a buffer of fp32, which may be larger than what they save of E.
 TEST(PlanForHopper, OneChunkWhereItTakesNoMoreMemory) {
-  for (const Problem &p : {hopperProblem(4096, 4096, 128256), hopperProblem(8192, 2304, 256000),
+  for (const Request &p : {hopperProblem(4096, 4096, 128256), hopperProblem(8192, 2304, 256000),
                            hopperProblem(16384, 4096, 128256)})
     EXPECT_EQ(plan(p, Variant::automatic, 0, h200())->chunks(p), 1) << p.str();
-  const Problem main = hopperProblem(16384, 4096, 128256);
+  const Request main = hopperProblem(16384, 4096, 128256);
   const Config config = *plan(main, Variant::automatic, 4.2 * (int64_t(1) << 30), h200());
   EXPECT_EQ(config.chunks(main), 1);
-  EXPECT_EQ(config.weightColumns(main), 2048) << "else u would take as much as X and E's sums together";
-  const Problem larger = hopperProblem(65536, 4096, 128256);
+  EXPECT_EQ(config.weightColumns(chunked(main)), 2048)
+      << "else u would take as much as X and E's sums together";
+  const Request larger = hopperProblem(65536, 4096, 128256);
   EXPECT_EQ(plan(larger, Variant::automatic, 0, h200())->chunks(larger), 4);
 }
 
 TEST(PlanForHopper, OtherProblemsTakePortableCode) {
-  Problem odd = hopperProblem(4096, 4095, 128256);
+  Request odd = hopperProblem(4096, 4095, 128256);
   odd.aligned = false;
-  const Problem f32 = problem(4096, 4096, 128256);
-  for (const Problem &p : {odd, f32}) {
+  const Request f32 = problem(4096, 4096, 128256);
+  for (const Request &p : {odd, f32}) {
     const Config config = *plan(p, Variant::automatic, 0, h200());
     for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight}) {
       EXPECT_FALSE(hasRoles(config[kind])) << p.str();
@@ -252,10 +265,10 @@ TEST(PlanForHopper, OtherProblemsTakePortableCode) {
 
 TEST(PlanForHopper, LittleMemoryAddsUpInPlace) {
   constexpr int64_t gib = int64_t(1) << 30;
-  const Problem p = hopperProblem(16384, 4096, 128256);
+  const Request p = hopperProblem(16384, 4096, 128256);
   const auto planned = [&](double gibs) {
     const Config config = *plan(p, Variant::automatic, static_cast<int64_t>(gibs * gib), h200());
-    EXPECT_LE(layOut(asVariant(p, config.variant), config, nullptr).bytes, gibs * gib);
+    EXPECT_LE(bytesOf(p, config), gibs * gib);
     return config;
   };
   EXPECT_TRUE(planned(1.5).inPlace) << "an fp32 for each number of dW takes 2 GiB";
@@ -263,14 +276,14 @@ TEST(PlanForHopper, LittleMemoryAddsUpInPlace) {
   EXPECT_TRUE(planned(2.2).inPlace) << "else there would be fifty chunks";
   EXPECT_FALSE(planned(3.5).inPlace);
   EXPECT_EQ(planned(1.1).variant, Variant::recompute) << "chunks of a few hundred rows cost more";
-  Problem f32 = p;
+  Request f32 = p;
   f32.dWeight = ElementType::f32;
   EXPECT_FALSE(plan(f32, Variant::automatic, gib, h200())->inPlace) << "the caller's memory holds the sums";
 }
 
 TEST(PlanForHopper, RecomputesTheMainShapeInAQuarterOfAGiB) {
   const int64_t limit = int64_t(256) << 20;
-  const Problem p = asVariant(hopperProblem(16384, 4096, 128256), Variant::recompute);
+  const Scheme p = recomputed(hopperProblem(16384, 4096, 128256));
   const Config config = *plan(p, Variant::recompute, limit, h200());
   EXPECT_EQ(config.chunkRows, 768);
   EXPECT_EQ(config.tail.parts, 2) << "33 pairs of tiles, twice";
@@ -280,112 +293,153 @@ TEST(PlanForHopper, RecomputesTheMainShapeInAQuarterOfAGiB) {
   EXPECT_EQ(config.weightColumns(p), 2048);
   EXPECT_EQ(config.dWeight.block.str(), "192x256");
   EXPECT_EQ(config.again.str(), "128x192/0 pingPong, 4 stages, raster 12, cluster 1");
-  EXPECT_LE(layOut(p, config, nullptr).bytes, limit);
+  EXPECT_LE(bytesOf(p, config), limit);
   EXPECT_EQ(plan(hopperProblem(16384, 4096, 128256), Variant::automatic, limit, h200())->str(), config.str());
 }
 
 // dW's memory is free before its values are stored.
 TEST(PlanForHopper, RecomputesInWhatTheGradientLends) {
   const int64_t limit = int64_t(256) << 20, weightBytes = 2 * 128256 * 4096;
-  Problem p = asVariant(hopperProblem(16384, 4096, 128256), Variant::recompute);
-  p.lentBytes = weightBytes;
+  Request asked = hopperProblem(16384, 4096, 128256);
+  asked.borrowedBytes = weightBytes;
+  const Scheme p = recomputed(asked);
   const Config config = *plan(p, Variant::recompute, limit, h200());
   EXPECT_EQ(config.chunkRows, 768);
   EXPECT_EQ(config.sliceClasses, 16 * 192);
-  EXPECT_EQ(config.lentClasses, 33 * 192) << "32 tiles of the logits, and four of dW, for each of 132";
-  EXPECT_EQ(config.keptClasses, 4 * config.lentClasses);
-  EXPECT_LE(layOut(p, config, nullptr).bytes, limit);
+  EXPECT_EQ(config.borrowedClasses, 33 * 192) << "32 tiles of the logits, and four of dW, for each of 132";
+  EXPECT_EQ(config.keptClasses, 4 * config.borrowedClasses);
+  EXPECT_LE(bytesOf(p, config), limit);
 
   int64_t classes = 0;
   for (const Slice &slice : config.slices(p)) {
     EXPECT_EQ(slice.first, classes);
     classes += slice.count;
-    if (slice.place == Slice::Place::workspace) continue;
-    const bool isKept = slice.place == Slice::Place::kept;
-    EXPECT_LE(2 * 4096 * classes, isKept ? keptBegin(p, config) : lentSliceBegin(p, config));
+    if (slice.where == Slice::Where::workspace) continue;
+    const bool isKept = slice.where == Slice::Where::kept;
+    const TensorTable table = tensorsOf(p, config);
+    const int64_t begin = isKept ? table[tensor::keptE].offset
+                                 : std::min(table[tensor::borrowedE].offset, table[tensor::borrowedU].offset);
+    EXPECT_LE(2 * 4096 * classes, begin);
   }
   EXPECT_EQ(classes, p.classes);
-  const Workspace w = layOut(p, config, nullptr);
-  const auto end = [](const TensorRef &t) {
-    return reinterpret_cast<int64_t>(t.data) + t.sizes[0] * t.rowStride * elementBytes(t.element);
-  };
-  EXPECT_LE(end(w.e), keptBegin(p, config));
-  EXPECT_EQ(reinterpret_cast<int64_t>(w.kept.e.data), keptBegin(p, config));
-  EXPECT_LE(end(w.kept.e), weightBytes);
-  EXPECT_LE(end(w.lentSlice.e), reinterpret_cast<int64_t>(w.lentSlice.u.data));
-  EXPECT_LE(end(w.lentSlice.u), weightBytes);
+  const TensorTable table = tensorsOf(p, config);
+  const auto end = [&](TensorId id) { return table[id].offset + table[id].bytes(); };
+  ASSERT_EQ(table[tensor::e].arena, Arena::borrowed);
+  EXPECT_LE(end(tensor::e), table[tensor::keptE].offset);
+  for (const TensorId id : {tensor::keptE, tensor::borrowedE, tensor::borrowedU})
+    EXPECT_LE(end(id), weightBytes);
 }
 
 // Only dW and db have a second pass, which the first leaves E to where there is no dX.
 TEST(PlanForHopper, APassForEitherGradient) {
-  Problem p = asVariant(hopperProblem(16384, 4096, 128256), Variant::recompute);
+  Request p = hopperProblem(16384, 4096, 128256);
   p.dWeight = std::nullopt;
   const Config ofX = *plan(p, Variant::recompute, int64_t(220) << 20, h200());
   EXPECT_EQ(ofX.chunkRows, 768);
-  EXPECT_EQ(layOut(p, ofX, nullptr).allX.rank, 0);
+  EXPECT_FALSE(tensorsOf(recomputed(p), ofX).has(tensor::allX));
   p.dWeight = p.dHidden, p.dHidden = std::nullopt;
   const Config ofW = *plan(p, Variant::recompute, int64_t(220) << 20, h200());
-  EXPECT_EQ(layOut(p, ofW, nullptr).e.rank, 0);
+  EXPECT_FALSE(tensorsOf(recomputed(p), ofW).has(tensor::e));
   p.dWeight = std::nullopt, p.dBias = ElementType::bf16;
   const Config ofBias = *plan(p, Variant::recompute, int64_t(220) << 20, h200());
   EXPECT_GT(ofBias.sliceClasses, 0);
-  EXPECT_EQ(ofBias.lentClasses + ofBias.keptClasses, 0) << "there is no dW";
+  EXPECT_EQ(ofBias.borrowedClasses + ofBias.keptClasses, 0) << "there is no dW";
   EXPECT_GT(ofW.chunkRows, 10 * ofX.chunkRows);
 }
 
 TEST(PlanForHopper, GradientsInF16AreMadeOfF16) {
-  Problem f16 = hopperProblem(4096, 4096, 128256);
+  Request f16 = hopperProblem(4096, 4096, 128256);
   f16.element = ElementType::f16;
-  EXPECT_EQ(f16.exponentials(), ElementType::f16);
-  EXPECT_EQ(f16.completion(), Completion::rescale) << "what a row's gradient is has to be known first";
+  EXPECT_EQ(chunked(f16).exponentials, ElementType::f16);
+  EXPECT_EQ(chunked(f16).completion, Completion::rescale) << "what a row's gradient is has to be known first";
   const Config config = *plan(f16, Variant::automatic, 0, h200());
   for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
     EXPECT_TRUE(hasRoles(config[kind]));
   // Then a class's part is more than E times a factor of the row.
   f16.terms.softcap = true;
-  EXPECT_EQ(f16.completion(), Completion::again);
+  EXPECT_EQ(chunked(f16).completion, Completion::again);
   // Norms may be anything, and with them what E is divided by.
   f16.terms.margin = true;
-  EXPECT_EQ(f16.exponentials(), ElementType::f32);
+  EXPECT_EQ(chunked(f16).exponentials, ElementType::f32);
   const Config normalised = *plan(f16, Variant::automatic, 0, h200());
   EXPECT_FALSE(hasRoles(normalised.dHidden) || hasRoles(normalised.dWeight));
 }
 
-TEST(Workspace, TensorsDoNotOverlap) {
-  const Problem p = problem(1000, 24, 1000, ElementType::bf16);
+// Tensors that live at the same time, in every kind of call.
+TEST(Tensors, DoNotOverlap) {
+  for (const Variant variant : {Variant::automatic, Variant::whole, Variant::recompute})
+    for (const int64_t limit : {0, 400000, 800000}) {
+      Request asked = problem(1000, 24, 1000, ElementType::bf16);
+      asked.borrowedBytes = 24 * 1000 * 2 - 255;
+      const StatusOr<Config> config = plan(asked, variant, limit, machine(2));
+      if (!config.ok()) continue;
+      const TensorTable table = tensorsOf(schemeFor(asked, config->variant), *config);
+      for (TensorId a = 0; a < tensor::count; ++a)
+        for (TensorId b = 0; b < a; ++b) {
+          if (!table.has(a) || !table.has(b) || table[a].arena != table[b].arena) continue;
+          if (table[a].arena == Arena::caller || !table[a].life.meets(table[b].life)) continue;
+          if (table[a].aliasOf != kNoTensor || table[b].aliasOf != kNoTensor) continue;
+          EXPECT_TRUE(table[a].offset + table[a].bytes() <= table[b].offset ||
+                      table[b].offset + table[b].bytes() <= table[a].offset)
+              << table[a].name << " and " << table[b].name << "\n"
+              << table.str();
+          EXPECT_EQ(table[a].offset % kTensorAlignment, 0);
+        }
+    }
+}
+
+TEST(Tensors, OneTakesThePlaceOfAnother) {
+  const Request p = problem(1000, 24, 1000, ElementType::bf16);
   const Config config = planned(p, 400000);
   ASSERT_GT(config.chunks(p), 1);
-  std::vector<char> memory(layOut(p, config, nullptr).bytes + 256);
-  char *base = memory.data() + (256 - reinterpret_cast<uintptr_t>(memory.data()) % 256);
-  const Workspace w = layOut(p, config, base);
-  const auto checkOrder = [&](std::initializer_list<TensorRef> tensors) {
-    const char *end = base;
-    for (const TensorRef &t : tensors) {
-      const char *begin = static_cast<const char *>(t.data);
-      EXPECT_GE(begin, end);
-      EXPECT_EQ((begin - base) % 256, 0);
-      end = begin + (t.rank == 1 ? t.sizes[0] : t.sizes[0] * t.rowStride) * elementBytes(t.element);
-    }
-    EXPECT_LE(end, base + w.bytes);
-  };
-  checkOrder({w.row,    w.compactLabel, w.summary, w.rowLoss, w.lse,  w.anchor,  w.scale,
-              w.oneHot, w.partial,      w.xc,      w.target,  w.redo, w.pending, w.sums,
-              w.tops,   w.rowSums[0],   w.e,       w.order,   w.run,  w.slot});
-  EXPECT_EQ(w.xs.data, w.xc.data);   // multiplied in place
-  checkOrder({w.pending, w.u, w.e}); // u comes when the sums are used up
+  const TensorTable table = tensorsOf(chunked(p), config);
+  EXPECT_EQ(table[tensor::xs].aliasOf, tensor::xc) << "multiplied in place";
+  int64_t sum = 0;
+  for (TensorId id = 0; id < tensor::count; ++id)
+    if (table.has(id) && table[id].arena == Arena::workspace && table[id].aliasOf == kNoTensor)
+      sum += alignedBytes(table[id].bytes());
+  EXPECT_LE(table.workspaceBytes(),
+            sum - alignedBytes(std::min(table[tensor::u].bytes(), table[tensor::sums].bytes())))
+      << "u comes when the sums are used up";
 }
 
 // The two passes of `recompute` have the same memory, but for what the first leaves to the second.
-TEST(Workspace, PassesShareMemory) {
-  const Problem p = asVariant(problem(1000, 24, 1000, ElementType::bf16), Variant::recompute);
+TEST(Tensors, PassesShareMemory) {
+  const Scheme p = recomputed(problem(1000, 24, 1000, ElementType::bf16));
   const Config config = planned(p, 800000, 2, Variant::recompute);
   ASSERT_GT(config.chunks(p), 1);
   ASSERT_GT(config.slices(p).size(), 1);
-  const Workspace w = layOut(p, config, nullptr);
-  EXPECT_EQ(w.xc.data, w.allX.data);
-  EXPECT_LT(w.oneHot.data, w.xc.data);
-  for (const TensorRef &kept : {w.anchor, w.scale, w.oneHot})
-    EXPECT_EQ(kept.sizes[0], p.rows);
+  const TensorTable table = tensorsOf(p, config);
+  EXPECT_FALSE(table[tensor::xc].life.meets(table[tensor::allX].life));
+  for (const TensorId kept : {tensor::anchor, tensor::scale, tensor::oneHot}) {
+    EXPECT_EQ(table[kept].rows, p.rows);
+    EXPECT_TRUE(table[kept].life.meets(table[tensor::allX].life));
+  }
+}
+
+// N = 0 with a borrowed dW, or with none, once never returned.
+TEST(Plan, RecomputesNoRows) {
+  for (const bool weight : {false, true}) {
+    Request p = problem(0, 24, 1000, ElementType::bf16);
+    if (!weight) p.dWeight = std::nullopt;
+    p.terms.bias = p.dBias = ElementType::bf16;
+    p.borrowedBytes = weight ? 24 * 1000 * 2 - 255 : 0;
+    EXPECT_TRUE(plan(p, Variant::recompute, 0, machine(2)).ok());
+  }
+}
+
+// Sizes near their limits are refused, or saturate: nothing overflows.
+TEST(Plan, HugeProblemsDoNotOverflow) {
+  constexpr int64_t most = (int64_t(1) << 31) - (int64_t(1) << 16);
+  for (const Variant variant : {Variant::automatic, Variant::whole, Variant::recompute}) {
+    const Request p = problem(most, int64_t(1) << 20, most);
+    for (const int64_t limit : {int64_t(0), int64_t(1) << 40}) {
+      const StatusOr<Config> config = plan(p, variant, limit, machine(2));
+      if (!config.ok()) continue;
+      EXPECT_GT(bytesOf(p, *config), 0);
+      EXPECT_TRUE(limit == 0 || bytesOf(p, *config) <= limit);
+    }
+  }
 }
 
 } // namespace

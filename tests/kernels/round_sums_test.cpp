@@ -42,7 +42,7 @@ protected:
   }
 
   void round(const lce::RoundSumsSpec &spec, const DeviceTensor &partial, const DeviceTensor &dw) {
-    const Status status = launch(*runtime, lce::roundSums(spec), {partial.ref(), dw.ref()});
+    const Status status = launch(*runtime, lce::roundSums(spec), {partial.ref(), dw.ref()}, nullptr);
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_TRUE(dw.gapsUntouched());
   }
@@ -123,7 +123,7 @@ TEST_P(RoundSums, WidensInPlaceAndRoundsBack) {
         DeviceTensor::matrix(device, ElementType::f32, kRows, columns - inPlaceColumns, partialGap);
     partial.poison();
     auto dw = DeviceTensor::matrix(device, element, kRows, columns, values, gap);
-    const Status status = launch(*runtime, lce::widenSums(element), {partial.ref(), dw.ref()});
+    const Status status = launch(*runtime, lce::widenSums(element), {partial.ref(), dw.ref()}, nullptr);
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_TRUE(partial.gapsUntouched());
     EXPECT_TRUE(dw.gapsUntouched());

@@ -10,6 +10,7 @@ std::string LossCall::str() const {
                      (gradOutput.empty() ? "" : " times " + std::to_string(gradOutput.size())) +
                      (wantsDHidden ? " dx" : "") + (wantsDWeight ? " dw" : "");
   if (gradient) text += std::string(" as ") + elementName(*gradient);
+  if (apart) text += ", forward and backward apart";
   if (gap > 0) text += " gap " + std::to_string(gap);
   if (workspaceLimit > 0) text += " limit " + std::to_string(workspaceLimit);
   return text;

@@ -26,6 +26,8 @@ struct LossCall : LossOptions {
   std::vector<double> gradOutput, gradLse, gradEntropy;
   int64_t gap = 0;      ///< elements between the rows of every matrix
   bool inPlace = false; ///< cross entropy: the gradient replaces the logits
+  /// Linear cross entropy: a forward call, and a backward call from the lse that it stored.
+  bool apart = false;
   /// Linear cross entropy: changes what `plan` chose, and no tuned configuration is looked for.
   std::function<void(lce::Config &)> changePlan;
 

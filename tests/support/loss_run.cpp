@@ -1,6 +1,7 @@
 #include "tests/support/loss_run.h"
 
-#include "kernels/lce_execution.h"
+#include "kernels/lce/plan.h"
+#include "kernels/lce_call.h"
 
 namespace tilewright::test {
 namespace {
@@ -59,6 +60,7 @@ void setReport(LossResult &result, StatusOr<LossReport> report, Device &device) 
   if (!report.ok()) return;
   result.report = *report;
   result.status = device.synchronize(nullptr);
+  if (result.status.ok()) result.status = report->status.error();
 }
 
 void collectCommon(LossResult &result, const Common &common) {
@@ -108,14 +110,49 @@ LinearCrossEntropyOptions optionsOf(const LossCase &data, const LossCall &call) 
   return options;
 }
 
+/// A plan that the test changes.
+StatusOr<LossReport> enqueueChanged(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
+                                    const LinearCrossEntropyOptions &options, const LossCall &call) {
+  Device &device = runtime.device();
+  TW_ASSIGN_OR_RETURN(const lce::Request request, lce::requestFor(tensors, options, device.info()));
+  TW_ASSIGN_OR_RETURN(lce::Config config,
+                      plan(request, options.variant, options.workspaceLimit, device.info()));
+  call.changePlan(config);
+  TW_ASSIGN_OR_RETURN(const auto prepared, lce::prepareCall(runtime, request, config, options));
+  LossReport report;
+  report.variant = config.variant;
+  report.configuration = config.str();
+  report.workspaceBytes = prepared->workspaceBytes();
+  TW_ASSIGN_OR_RETURN(report.status, runtime.callStatus());
+  TW_ASSIGN_OR_RETURN(const Buffer workspace, device.allocate(report.workspaceBytes, nullptr));
+  TW_RETURN_IF_ERROR(prepared->run(lce::TensorsById(tensors),
+                                   {workspace.data(), report.workspaceBytes, report.status}, nullptr));
+  return report;
+}
+
+/// Losses, and then gradients from their lse; the report is the backward call's.
+StatusOr<LossReport> enqueueApart(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
+                                  const LinearCrossEntropyOptions &options) {
+  const DeviceTensor lse = poisonedVector(runtime.device(), ElementType::f32, tensors.hidden.sizes[0]);
+  LinearCrossEntropyTensors forward = tensors, backward = tensors;
+  forward.dHidden = forward.dWeight = forward.dBias = {};
+  forward.gradOutput = forward.gradLse = forward.gradEntropy = {};
+  if (!forward.lse.data) forward.lse = lse;
+  backward.loss = backward.lse = backward.entropy = backward.argmax = backward.correct =
+      backward.monitored = {};
+  backward.savedLse = forward.lse;
+  LinearCrossEntropyOptions forwardOptions = options;
+  forwardOptions.variant = Variant::automatic;
+  TW_ASSIGN_OR_RETURN(const LossReport report, linearCrossEntropy(runtime, forward, forwardOptions, nullptr));
+  if (!tensors.dHidden.data && !tensors.dWeight.data && !tensors.dBias.data) return report;
+  return linearCrossEntropyBackward(runtime, backward, options, nullptr);
+}
+
 StatusOr<LossReport> enqueue(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
                              const LinearCrossEntropyOptions &options, const LossCall &call) {
-  if (!call.changePlan) return linearCrossEntropy(runtime, tensors, options);
-  const DeviceInfo &device = runtime.device().info();
-  TW_ASSIGN_OR_RETURN(const lce::Problem problem, lce::validate(tensors, options, device));
-  TW_ASSIGN_OR_RETURN(lce::Config config, plan(problem, options.variant, options.workspaceLimit, device));
-  call.changePlan(config);
-  return execute(runtime, problem, config, tensors, options, nullptr);
+  if (call.changePlan) return enqueueChanged(runtime, tensors, options, call);
+  if (call.apart) return enqueueApart(runtime, tensors, options);
+  return linearCrossEntropy(runtime, tensors, options, nullptr);
 }
 
 } // namespace
@@ -166,7 +203,7 @@ LossResult runCrossEntropy(Runtime &runtime, const LossCase &data, const LossCal
   options.ignoreIndex = data.ignoreIndex;
 
   LossResult result;
-  setReport(result, crossEntropy(runtime, tensors, options), device);
+  setReport(result, crossEntropy(runtime, tensors, options, nullptr), device);
   collectCommon(result, common);
   collect(result, result.dLogits, dLogits);
   return result;

@@ -105,20 +105,20 @@ Status NextTokenModel::upload(const std::vector<int32_t> &ids, const std::vector
 
 Status NextTokenModel::forwardAndBackward() {
   Runtime &runtime = *runtime_;
-  TW_RETURN_IF_ERROR(launch(runtime, denseTanh(), {x_.ref, layerWeight_.ref, layerBias_.ref, h_.ref}));
+  TW_RETURN_IF_ERROR(launch(runtime, denseTanh(), {x_.ref, layerWeight_.ref, layerBias_.ref, h_.ref}, nullptr));
 
   LinearCrossEntropyTensors head;
   head.hidden = h_.ref, head.weight = headWeight_.ref, head.label = label_.ref;
   head.loss = loss_.ref, head.dHidden = dh_.ref, head.dWeight = dHeadWeight_.ref;
   TW_ASSIGN_OR_RETURN(const double milliseconds, runtime.device().time(nullptr, [&] {
-    return linearCrossEntropy(runtime, head, {}).status();
+    return linearCrossEntropy(runtime, head, {}, nullptr).status();
   }));
   lossMilliseconds_ += milliseconds;
 
-  TW_RETURN_IF_ERROR(launch(runtime, tanhBackward(), {dh_.ref, h_.ref, dz_.ref}));
-  TW_RETURN_IF_ERROR(launch(runtime, denseBackwardInput(), {dz_.ref, layerWeight_.ref, dx_.ref}));
-  TW_RETURN_IF_ERROR(launch(runtime, denseBackwardWeight(), {dz_.ref, x_.ref, dLayerWeight_.ref}));
-  return launch(runtime, denseBackwardBias(), {dz_.ref, dLayerBias_.ref});
+  TW_RETURN_IF_ERROR(launch(runtime, tanhBackward(), {dh_.ref, h_.ref, dz_.ref}, nullptr));
+  TW_RETURN_IF_ERROR(launch(runtime, denseBackwardInput(), {dz_.ref, layerWeight_.ref, dx_.ref}, nullptr));
+  TW_RETURN_IF_ERROR(launch(runtime, denseBackwardWeight(), {dz_.ref, x_.ref, dLayerWeight_.ref}, nullptr));
+  return launch(runtime, denseBackwardBias(), {dz_.ref, dLayerBias_.ref}, nullptr);
 }
 
 Status NextTokenModel::readGradients(const std::vector<int32_t> &ids, const std::vector<int64_t> &places) {

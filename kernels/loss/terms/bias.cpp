@@ -8,8 +8,8 @@ class Bias final : public LogitTerm {
 public:
   explicit Bias(ElementType element) : element_(element) {}
   void declare(KernelBuilder &k) override { bias_ = k.input("bias", element_, 1); }
-  void bind(const TermValues &values, KernelArguments &arguments) const override {
-    arguments.push_back(values.bias);
+  void bind(const TermValues &values, StepArguments &arguments) const override {
+    arguments.tensor(values.bias);
   }
   Tile apply(const Tile &t, const LogitPlace &place) const override { return t + place.perClass(bias_); }
 

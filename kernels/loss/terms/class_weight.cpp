@@ -11,8 +11,8 @@ public:
     weight_ = k.input("class_weight", ElementType::f32, 1);
     facts_ = k.input("weight_facts", ElementType::f32, 1);
   }
-  void bind(const TermValues &values, KernelArguments &arguments) const override {
-    arguments.insert(arguments.end(), {values.classWeight, values.weightFacts});
+  void bind(const TermValues &values, StepArguments &arguments) const override {
+    arguments.tensors({values.classWeight, values.weightFacts});
   }
   void prepare(RowFacts &row) const override {
     const auto fact = [&](int64_t i) { return facts_[row.k->range(Axis::rows, row.k->constant(i), 1)]; };

@@ -8,8 +8,8 @@ namespace {
 class EntropyGradient final : public RowTerm {
 public:
   void declare(KernelBuilder &k) override { gradient_ = k.input("grad_entropy", ElementType::f32, 1); }
-  void bind(const TermValues &values, KernelArguments &arguments) const override {
-    arguments.push_back(values.gradEntropy);
+  void bind(const TermValues &values, StepArguments &arguments) const override {
+    arguments.tensor(values.gradEntropy);
   }
   void add(const RowFacts &row, RowTotals &totals) const override {
     const Tile g = gradient_.gather(row.number);

@@ -11,9 +11,9 @@ public:
     smoothing_ = k.scalar("smoothing");
     perClass_ = k.scalar("smoothing_per_class");
   }
-  void bind(const TermValues &values, KernelArguments &arguments) const override {
+  void bind(const TermValues &values, StepArguments &arguments) const override {
     const float a = values.options.labelSmoothing;
-    arguments.insert(arguments.end(), {a, a / static_cast<float>(values.classes)});
+    arguments.number(a).number(a / static_cast<float>(values.classes));
   }
   void prepare(RowFacts &row) const override { row.weight = times(row.weight, 1.0 - smoothing_); }
   void add(const RowFacts &row, RowTotals &totals) const override {

@@ -7,8 +7,8 @@ namespace {
 class LogitScale final : public LogitTerm {
 public:
   void declare(KernelBuilder &k) override { scale_ = k.scalar("logit_scale"); }
-  void bind(const TermValues &values, KernelArguments &arguments) const override {
-    arguments.push_back(values.options.logitScale);
+  void bind(const TermValues &values, StepArguments &arguments) const override {
+    arguments.number(values.options.logitScale);
   }
   Tile apply(const Tile &t, const LogitPlace &) const override { return scale_ * t; }
   Tile rowRate(const LogitPlace &) const override { return scale_; }

@@ -7,8 +7,8 @@ namespace {
 class LseGradient final : public RowTerm {
 public:
   void declare(KernelBuilder &k) override { gradient_ = k.input("grad_lse", ElementType::f32, 1); }
-  void bind(const TermValues &values, KernelArguments &arguments) const override {
-    arguments.push_back(values.gradLse);
+  void bind(const TermValues &values, StepArguments &arguments) const override {
+    arguments.tensor(values.gradLse);
   }
   void add(const RowFacts &row, RowTotals &totals) const override {
     addTo(totals.mass, gradient_.gather(row.number));

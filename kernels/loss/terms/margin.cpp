@@ -12,9 +12,9 @@ public:
     scale_ = k.scalar("lmcl_scale");
     margin_ = k.scalar("lmcl_scaled_margin");
   }
-  void bind(const TermValues &values, KernelArguments &arguments) const override {
+  void bind(const TermValues &values, StepArguments &arguments) const override {
     const Margin &m = values.margin;
-    arguments.insert(arguments.end(), {values.classNorm, m.scale, m.scale * m.margin});
+    arguments.tensor(values.classNorm).number(m.scale).number(m.scale * m.margin);
   }
   Tile apply(const Tile &t, const LogitPlace &place) const override {
     const Tile z = t * rowRate(place) * place.perClass(classNorm_);
@@ -34,8 +34,8 @@ private:
 class MarginGradient final : public RowTerm {
 public:
   void declare(KernelBuilder &k) override { margin_ = k.scalar("lmcl_scaled_margin"); }
-  void bind(const TermValues &values, KernelArguments &arguments) const override {
-    arguments.push_back(values.margin.scale * values.margin.margin);
+  void bind(const TermValues &values, StepArguments &arguments) const override {
+    arguments.number(values.margin.scale * values.margin.margin);
   }
   void finish(const RowFacts &row, RowTotals &totals) const override {
     const auto sum = [&](RowSum s) { return row.sums[static_cast<int>(s)]; };

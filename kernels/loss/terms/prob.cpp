@@ -7,7 +7,7 @@ namespace {
 class Prob final : public RowTerm {
 public:
   void declare(KernelBuilder &) override {}
-  void bind(const TermValues &, KernelArguments &) const override {}
+  void bind(const TermValues &, StepArguments &) const override {}
   void add(const RowFacts &row, RowTotals &totals) const override {
     addTo(totals.loss, -row.probability);
     if (row.g.valid()) addTo(totals.pull, row.g * row.probability);

@@ -10,9 +10,9 @@ public:
     cap_ = k.scalar("softcap");
     inverse_ = k.scalar("softcap_inverse");
   }
-  void bind(const TermValues &values, KernelArguments &arguments) const override {
+  void bind(const TermValues &values, StepArguments &arguments) const override {
     const float cap = values.options.softcap.value_or(1);
-    arguments.insert(arguments.end(), {cap, 1 / cap});
+    arguments.number(cap).number(1 / cap);
   }
   Tile apply(const Tile &t, const LogitPlace &) const override { return cap_ * tanh(inverse_ * t); }
   Tile classRate(const Tile &z, const LogitPlace &) const override {

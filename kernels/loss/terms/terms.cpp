@@ -88,7 +88,7 @@ void LogitTerms::declare(KernelBuilder &k) const {
     term->declare(k);
 }
 
-void LogitTerms::bind(const TermValues &values, KernelArguments &arguments) const {
+void LogitTerms::bind(const TermValues &values, StepArguments &arguments) const {
   for (const auto &term : terms_)
     term->bind(values, arguments);
 }
@@ -132,7 +132,7 @@ void RowTerms::declare(KernelBuilder &k) const {
     term->declare(k);
 }
 
-void RowTerms::bind(const TermValues &values, KernelArguments &arguments) const {
+void RowTerms::bind(const TermValues &values, StepArguments &arguments) const {
   for (const auto &term : terms_)
     term->bind(values, arguments);
 }

@@ -11,6 +11,7 @@
 #include "compiler/element_type.h"
 #include "kernels/loss/validate.h"
 #include "kernels/loss_options.h"
+#include "kernels/program/program.h"
 #include "runtime/device.h"
 
 namespace tilewright {
@@ -42,11 +43,11 @@ struct TermValues {
   LossOptions options;
   Margin margin;
   int64_t classes = 0;
-  TensorRef bias, classWeight, gradLse, gradEntropy; ///< the caller's
-  TensorRef weightFacts;                             ///< of class weights, see loss/kernels.h
-  TensorRef classNorm;                               ///< V: 1 / |w_j|
+  TensorId bias = kNoTensor, classWeight = kNoTensor; ///< the caller's
+  TensorId gradLse = kNoTensor, gradEntropy = kNoTensor;
+  TensorId weightFacts = kNoTensor; ///< of class weights, see loss/kernels.h
+  TensorId classNorm = kNoTensor;   ///< V: 1 / |w_j|
 };
-using KernelArguments = std::vector<KernelArgument>;
 
 /// Where logits are: a block of rows and classes, or one class a row, its label.
 struct LogitPlace {
@@ -63,7 +64,7 @@ class LogitTerm {
 public:
   virtual ~LogitTerm() = default;
   virtual void declare(KernelBuilder &k) = 0;
-  virtual void bind(const TermValues &values, KernelArguments &arguments) const = 0;
+  virtual void bind(const TermValues &values, StepArguments &arguments) const = 0;
   virtual Tile apply(const Tile &t, const LogitPlace &place) const = 0;
   /// The derivative of the step is rowRate · classRate, each 1 where it is not valid. The first is the same
   /// for all classes of a row.
@@ -76,7 +77,7 @@ class LogitTerms {
 public:
   explicit LogitTerms(const LossTerms &terms);
   void declare(KernelBuilder &k) const;
-  void bind(const TermValues &values, KernelArguments &arguments) const;
+  void bind(const TermValues &values, StepArguments &arguments) const;
   Tile logit(const Tile &product, const LogitPlace &place) const;
   Tile rowRate(const LogitPlace &place) const;
   Tile classRate(const Tile &z, const LogitPlace &place) const;
@@ -144,7 +145,7 @@ class RowTerm {
 public:
   virtual ~RowTerm() = default;
   virtual void declare(KernelBuilder &k) = 0;
-  virtual void bind(const TermValues &values, KernelArguments &arguments) const = 0;
+  virtual void bind(const TermValues &values, StepArguments &arguments) const = 0;
   virtual void prepare(RowFacts &) const {}
   virtual void add(const RowFacts &, RowTotals &) const {}
   virtual void finish(const RowFacts &, RowTotals &) const {}
@@ -155,7 +156,7 @@ class RowTerms {
 public:
   RowTerms(const LossTerms &terms, bool gradients);
   void declare(KernelBuilder &k) const;
-  void bind(const TermValues &values, KernelArguments &arguments) const;
+  void bind(const TermValues &values, StepArguments &arguments) const;
   RowTotals totals(RowFacts &facts) const;
 
 private:

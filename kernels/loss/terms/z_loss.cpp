@@ -7,8 +7,8 @@ namespace {
 class ZLoss final : public RowTerm {
 public:
   void declare(KernelBuilder &k) override { z_ = k.scalar("z_loss"); }
-  void bind(const TermValues &values, KernelArguments &arguments) const override {
-    arguments.push_back(values.options.zLoss);
+  void bind(const TermValues &values, StepArguments &arguments) const override {
+    arguments.number(values.options.zLoss);
   }
   void add(const RowFacts &row, RowTotals &totals) const override {
     addTo(totals.loss, z_ * row.lse * row.lse);

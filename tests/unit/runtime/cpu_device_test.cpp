@@ -336,18 +336,5 @@ TEST(CpuDevice, SeesThePeakOfMemory) {
   EXPECT_FALSE(device.peakBytes(nullptr, [] { return userError("no"); }).ok());
 }
 
-TEST(CpuDevice, WhatAThreadsKernelsReportIsItsOwn) {
-  CpuDevice device(1);
-  const auto reportBadLabel = [&] {
-    const int64_t bad[kLabelReportWords] = {8, -1, 40, -100, 8 - 1 + 40 - 100};
-    std::copy(bad, bad + kLabelReportWords, static_cast<int64_t *>(device.labelReport().data));
-  };
-  reportBadLabel();
-  std::thread other([&] { EXPECT_TRUE(device.synchronize(nullptr).ok()); });
-  other.join();
-  EXPECT_EQ(device.synchronize(nullptr).message(), labelError(7, -1, 40, -100).message());
-  EXPECT_TRUE(device.synchronize(nullptr).ok());
-}
-
 } // namespace
 } // namespace tilewright

@@ -251,28 +251,11 @@ TEST_F(CudaDeviceTest, KnowsWhichStreamIsCaptured) {
   fake.captured.reset();
 }
 
-TEST_F(CudaDeviceTest, WhatKernelsReportComesWithTheNextCallThatWaits) {
-  const TensorRef report = device->labelReport();
-  EXPECT_EQ(report.sizes[0], kLabelReportWords);
-  auto *words = static_cast<int64_t *>(report.data);
-  int value = 0;
-  const std::function<Status()> waits[] = {
-      [&] { return device->synchronize(nullptr); },
-      [&] { return device->copyToHost(&value, &value, sizeof value, streamNumber(5)); },
-      [&] { return device->copyToDevice(&value, &value, sizeof value, nullptr); },
-      [&] { return device->time(nullptr, [] { return Status(); }).status(); },
-  };
-  for (const auto &wait : waits) {
-    const int64_t bad[kLabelReportWords] = {132, 40, 40, -100, 132 + 40 + 40 - 100};
-    std::copy(bad, bad + kLabelReportWords, words);
-    auto buffer = device->allocate(100, nullptr);
-    ASSERT_TRUE(buffer.ok());
-    EXPECT_TRUE(device->fill(buffer->data(), 0, 100, nullptr).ok());
-    const Status status = wait();
-    EXPECT_EQ(status.kind(), StatusKind::user);
-    EXPECT_EQ(status.message(), labelError(131, 40, 40, -100).message());
-    EXPECT_TRUE(device->synchronize(nullptr).ok());
-  }
+TEST_F(CudaDeviceTest, VisibleMemoryIsTheHostsAndBeginsWithZeros) {
+  const StatusOr<Buffer> buffer = device->allocateVisible(64);
+  ASSERT_TRUE(buffer.ok());
+  const auto *bytes = static_cast<const char *>(buffer->data());
+  EXPECT_EQ(std::count(bytes, bytes + 64, 0), 64);
 }
 
 TEST_F(CudaDeviceTest, TimesWithEventsAroundTheWork) {

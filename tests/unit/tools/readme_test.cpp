@@ -30,7 +30,7 @@ Kernel rowSoftmax() {
 
 Status softmax(Runtime &runtime, float *x, float *y, int64_t rows, int64_t columns) {
   return launch(runtime, rowSoftmax(), {TensorRef::matrix(x, ElementType::f32, rows, columns),
-                                        TensorRef::matrix(y, ElementType::f32, rows, columns)});
+                                        TensorRef::matrix(y, ElementType::f32, rows, columns)}, nullptr);
 }
 // } kernel
 
@@ -45,7 +45,7 @@ Status lossAndGradients(Runtime &runtime, float *x, float *w, int32_t *y, int64_
   t.loss = TensorRef::vector(loss, ElementType::f32, 1);
   t.dHidden = TensorRef::matrix(dx, ElementType::f32, n, h);
   t.dWeight = TensorRef::matrix(dw, ElementType::f32, v, h);
-  return linearCrossEntropy(runtime, t, {}).status();
+  return linearCrossEntropy(runtime, t, {}, nullptr).status();
 }
 // } call
 // clang-format on

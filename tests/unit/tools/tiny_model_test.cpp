@@ -79,7 +79,7 @@ protected:
                  const std::vector<int64_t> &shape, const std::vector<double> &expected) {
     const OwnedTensor result = upload(std::vector<float>(expected.size(), NAN), shape);
     arguments.push_back(result.ref);
-    const Status status = launch(*runtime_, kernel, arguments);
+    const Status status = launch(*runtime_, kernel, arguments, nullptr);
     EXPECT_TRUE(status.ok()) << status.message();
     return relativeError(download(runtime_->device(), result.ref)->data(), expected.data(), expected.size());
   }

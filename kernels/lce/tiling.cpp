@@ -1,9 +1,9 @@
-// How the products of a problem are computed on a GPU that nothing was measured on.
+// How the products of a scheme are computed on a GPU that nothing was measured on.
 
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/lce/plan.h"
+#include "kernels/lce/tiling.h"
 
 namespace tilewright::lce {
 namespace {
@@ -11,8 +11,8 @@ namespace {
 using Roles = Schedule::WarpRoles;
 
 /// A loss alone keeps nothing of its product but sums of rows.
-bool storesTiles(const Problem &problem, ProductKind kind) {
-  return kind != ProductKind::forward || problem.keepsExponentials();
+bool storesTiles(const Scheme &scheme, ProductKind kind) {
+  return kind != ProductKind::forward || scheme.keepsExponentials;
 }
 
 // Two warpgroups that share a tile leave the tensor cores idle while they store it. What large tiles save
@@ -79,33 +79,33 @@ TailCost cheapestTail(const Product &product, const ProductShape &shape, const D
 }
 
 /// What so many rows of a chunk take, with its tail.
-double hiddenRounds(const Problem &problem, const Config &config, int64_t rows, const DeviceInfo &device) {
-  const Tiles tiles(config.dHidden, {rows, problem.hidden, problem.classes}, device.units);
+double hiddenRounds(const Scheme &scheme, const Config &config, int64_t rows, const DeviceInfo &device) {
+  const Tiles tiles(config.dHidden, {rows, scheme.hidden, scheme.classes}, device.units);
   if (!config.hasTail()) return tiles.rounds();
   return tiles.rounds(std::min(tiles.strips, config.tail.begin / config.dHidden.block.rows),
                       config.tail.parts);
 }
 
 /// Of an operand's number: where E is fp32 and X is not, of the larger one.
-int64_t bytesOf(const Problem &problem, ProductKind kind) {
-  return static_cast<int64_t>(elementBytes(problem.operands(kind).first));
+int64_t bytesOf(const Scheme &scheme, ProductKind kind) {
+  return static_cast<int64_t>(elementBytes(scheme.operands(kind).first));
 }
 
 // ---- Warps with roles --------------------------------------------------------------------------------
 
 /// The order of tiles, and as many stages as fit.
-void chooseOrderAndStages(const Problem &problem, ProductKind kind, const ProductShape &shape,
+void chooseOrderAndStages(const Scheme &scheme, ProductKind kind, const ProductShape &shape,
                           const DeviceInfo &device, Product &product) {
-  const bool stores = storesTiles(problem, kind);
-  product.rasterRows = chooseRaster(product, shape, bytesOf(problem, kind), stores, device);
+  const bool stores = storesTiles(scheme, kind);
+  product.rasterRows = chooseRaster(product, shape, bytesOf(scheme, kind), stores, device);
   product.stages = stores ? 4 : 5;
-  while (product.stages > 3 && sharedBytesOf(problem, kind, product) > device.sharedBytes)
+  while (product.stages > 3 && sharedBytesOf(scheme, kind, product) > device.sharedBytes)
     --product.stages;
 }
 
 /// A deep product whose tiles pairs share: those that read the fewest bytes, unless others leave fewer
 /// multiprocessors idle at the end. 192×256 takes 1 to 2 % more than 256×192, for of E less is shared.
-Product chooseHiddenProduct(const Problem &problem, const ProductShape &shape, const DeviceInfo &device,
+Product chooseHiddenProduct(const Scheme &scheme, const ProductShape &shape, const DeviceInfo &device,
                             int64_t tailBytes) {
   constexpr double kWorthwhile = 0.98;
   Product best;
@@ -115,18 +115,18 @@ Product chooseHiddenProduct(const Problem &problem, const ProductShape &shape, c
     product.roles = Roles::cooperative;
     product.block = block;
     product.clusterCtas = 2;
-    if (accumulatorsOf(block, product.roles) > 128 && !allowsLargeTiles(problem, ProductKind::dHidden))
+    if (accumulatorsOf(block, product.roles) > 128 && !allowsLargeTiles(scheme, ProductKind::dHidden))
       continue;
     const double cost = productTime(ProductKind::dHidden, product, shape, device, tailBytes);
     if (bestCost == 0 || cost < kWorthwhile * bestCost) best = product, bestCost = cost;
   }
-  chooseOrderAndStages(problem, ProductKind::dHidden, shape, device, best);
+  chooseOrderAndStages(scheme, ProductKind::dHidden, shape, device, best);
   return best;
 }
 
 /// Logits of which only sums are kept: large tiles that pairs share, where they are so deep that exponentials
 /// which no other tile's product hides hardly count.
-Product chooseLossProduct(const Problem &problem, const ProductShape &shape, const DeviceInfo &device) {
+Product chooseLossProduct(const Scheme &scheme, const ProductShape &shape, const DeviceInfo &device) {
   constexpr int64_t kDeepLogits = 2048;
   constexpr Block kSmall{128, 192}, kLarge{256, 192};
   const auto cost = [&](const Block &block) {
@@ -137,21 +137,21 @@ Product chooseLossProduct(const Problem &problem, const ProductShape &shape, con
   product.block = isLarge ? kLarge : kSmall;
   product.roles = isLarge ? Roles::cooperative : Roles::pingPong;
   // More than sums leaves taking turns no register for a place in a cluster.
-  product.clusterCtas = isLarge || problem.wantsTotalsAlone() ? 2 : 1;
-  chooseOrderAndStages(problem, ProductKind::forward, shape, device, product);
+  product.clusterCtas = isLarge || scheme.wantsTotalsAlone ? 2 : 1;
+  chooseOrderAndStages(scheme, ProductKind::forward, shape, device, product);
   return product;
 }
 
 /// Warps with roles for a product. Exponentials, and the many stores of a shallow dW, hide behind
 /// another tile's products. Deep ones take the tiles that read the fewest bytes; where few of the largest
 /// kind would leave multiprocessors idle at the end, smaller ones. Those share what they copy in pairs.
-Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, const ProductShape &shape,
+Product chooseWarpgroupProduct(const Scheme &scheme, ProductKind kind, const ProductShape &shape,
                                const DeviceInfo &device, int64_t tailBytes) {
-  if (kind == ProductKind::dHidden) return chooseHiddenProduct(problem, shape, device, tailBytes);
-  if (!storesTiles(problem, kind)) return chooseLossProduct(problem, shape, device);
-  const bool sparesRegisters = allowsLargeTiles(problem, kind);
-  const bool takesTurns = kind != ProductKind::dWeight ||
-                          (sparesRegisters && (shape.depth < kDeep || shape.depth < problem.rows));
+  if (kind == ProductKind::dHidden) return chooseHiddenProduct(scheme, shape, device, tailBytes);
+  if (!storesTiles(scheme, kind)) return chooseLossProduct(scheme, shape, device);
+  const bool sparesRegisters = allowsLargeTiles(scheme, kind);
+  const bool takesTurns =
+      kind != ProductKind::dWeight || (sparesRegisters && (shape.depth < kDeep || shape.depth < scheme.rows));
   const auto cost = [&](const Block &block) { return productTime(kind, {block}, shape, device); };
   Product product;
   product.roles = takesTurns ? Roles::pingPong : Roles::cooperative;
@@ -160,7 +160,7 @@ Product chooseWarpgroupProduct(const Problem &problem, ProductKind kind, const P
   if (!takesTurns && cost({256, 128}) <= cost(product.block)) product.block = {256, 128};
   if (!takesTurns && sparesRegisters && cost(kLarge) <= cost(product.block)) product.block = kLarge;
   product.clusterCtas = takesTurns ? 1 : 2;
-  chooseOrderAndStages(problem, kind, shape, device, product);
+  chooseOrderAndStages(scheme, kind, shape, device, product);
   return product;
 }
 
@@ -181,86 +181,41 @@ Product choosePortableProduct(const ProductShape &shape, int64_t numberBytes, co
 
 } // namespace
 
-Product chooseGpuProduct(const Problem &problem, ProductKind kind, const DeviceInfo &device,
-                         const Config &config) {
-  const ProductShape shape = shapeOf(problem, kind, config);
-  if (!device.warpgroups || !allowsRoles(problem, kind))
-    return choosePortableProduct(shape, bytesOf(problem, kind), device);
-  return chooseWarpgroupProduct(problem, kind, shape, device, config.tailBytes);
+Product chooseProduct(const Scheme &scheme, ProductKind kind, const DeviceInfo &device,
+                      const Config &config) {
+  const ProductShape shape = shapeOf(scheme, kind, config);
+  if (device.sharedBytes == 0) return chooseCpuProduct(scheme, kind, shape, device);
+  if (!device.warpgroups || !allowsRoles(scheme, kind))
+    return choosePortableProduct(shape, bytesOf(scheme, kind), device);
+  return chooseWarpgroupProduct(scheme, kind, shape, device, config.tailBytes);
 }
 
-void chooseTail(const Problem &problem, const DeviceInfo &device, Config &config) {
+void chooseTail(const Scheme &scheme, const DeviceInfo &device, Config &config) {
   config.tail = {};
-  if (!problem.dHidden || !hasRoles(config.dHidden)) return;
-  const ProductShape shape = shapeOf(problem, ProductKind::dHidden, config);
+  if (!scheme.dHidden || !hasRoles(config.dHidden)) return;
+  const ProductShape shape = shapeOf(scheme, ProductKind::dHidden, config);
   config.tail = cheapestTail(config.dHidden, shape, device, config.tailBytes).tail;
 }
 
-bool allowsLargeTiles(const Problem &problem, ProductKind kind) {
+bool allowsLargeTiles(const Scheme &scheme, ProductKind kind) {
   if (isOfLogits(kind)) return true;
-  if (problem.isUniformRankOne() || problem.terms.margin) return false;
-  return kind != ProductKind::dWeight || !problem.accumulate;
+  if (scheme.isUniformRankOne || scheme.terms.margin) return false;
+  return kind != ProductKind::dWeight || !scheme.accumulate;
 }
 
 int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles) {
   return block.rows * block.columns / (roles == Schedule::WarpRoles::cooperative ? 256 : 128);
 }
 
-void fitToOptions(const Problem &problem, const DeviceInfo &device, Config &config) {
+void fitToOptions(const Scheme &scheme, const DeviceInfo &device, Config &config) {
   for (const ProductKind kind : {ProductKind::dHidden, ProductKind::dWeight}) {
     const Product &product = config[kind];
     if (!hasRoles(product) || accumulatorsOf(product.block, product.roles) <= 128) continue;
-    if (allowsLargeTiles(problem, kind)) continue;
+    if (allowsLargeTiles(scheme, kind)) continue;
     config[kind] =
-        chooseWarpgroupProduct(problem, kind, shapeOf(problem, kind, config), device, config.tailBytes);
-    chooseTail(problem, device, config);
+        chooseWarpgroupProduct(scheme, kind, shapeOf(scheme, kind, config), device, config.tailBytes);
+    chooseTail(scheme, device, config);
   }
-}
-
-int chooseRaster(const Product &product, const ProductShape &shape, int64_t numberBytes, bool stored,
-                 const DeviceInfo &device) {
-  constexpr int64_t kMostRows = 64;
-  constexpr double kReadAgain = 1.0 / 8; // of a strip that stays in the cache, an eighth and more on an H200
-  const auto [rows, columns, depth] = shape;
-  const Block &block = product.block;
-  // Both halves of Hopper's cache keep copies, which leaves strips about half of it; stores take their share.
-  constexpr double kShareBesideStores = 1.0 / 3, kShare = 0.54;
-  const auto cached =
-      static_cast<int64_t>((stored ? kShareBesideStores : kShare) * static_cast<double>(device.cacheBytes));
-  const int64_t strips = ceilDiv(rows, block.rows), across = ceilDiv(columns, block.columns);
-  const int64_t rowStrip = numberBytes * block.rows * depth,
-                columnStrips = numberBytes * block.columns * depth * across;
-  const int64_t atOnce = device.units * (hasRoles(product) ? 1 : 2); // see choosePortableProduct
-  // CTAs of a cluster share the larger of a tile's operands, and count as one here.
-  const int64_t cluster = std::max(1, product.clusterCtas), workers = std::max<int64_t>(1, atOnce / cluster);
-  const int64_t abreast = block.rows >= block.columns ? cluster : 1, below = cluster / abreast;
-  const int64_t perRow = ceilDiv(across, abreast);
-  const int64_t waves = ceilDiv(ceilDiv(strips, below) * perRow, workers);
-
-  const auto stays = [&](int64_t raster) { return raster * rowStrip <= cached; };
-  // A raster's tiles come one after the other, and those of one of its rows lie in so many waves, on average.
-  const auto wavesOfRow = [&](int64_t raster) {
-    const int64_t tiles = raster / below * perRow;
-    return 1.0 + static_cast<double>(tiles - std::gcd(tiles, workers)) / static_cast<double>(workers);
-  };
-  const auto bytes = [&](int64_t raster) {
-    const double ofRow = wavesOfRow(raster), leftReads = stays(raster) ? 1 + kReadAgain * (ofRow - 1) : ofRow;
-    // Several rasters in one wave read the columns together.
-    const int64_t rightReads = columnStrips <= cached ? 1 : std::min(ceilDiv(strips, raster), waves);
-    return static_cast<double>(strips * rowStrip) * leftReads +
-           static_cast<double>(columnStrips * rightReads);
-  };
-  const auto isCandidate = [&](int64_t raster) {
-    if (stays(raster) && raster == strips) return true;
-    if (atOnce % raster) return false;
-    return !stays(raster) || workers % (raster / below) == 0; // waves of whole columns
-  };
-  int64_t best = below;
-  double fewest = bytes(best);
-  for (int64_t raster = 2 * below; raster <= std::min(strips, kMostRows); raster += below)
-    if (isCandidate(raster))
-      if (const double read = bytes(raster); read <= fewest) best = raster, fewest = read;
-  return static_cast<int>(best);
 }
 
 double roundsOf(ProductKind kind, const Product &product, const ProductShape &shape, const DeviceInfo &device,
@@ -278,54 +233,53 @@ double productTime(ProductKind kind, const Product &product, const ProductShape 
          static_cast<double>(shape.depth);
 }
 
-double chunksCost(const Problem &problem, const Config &config, const DeviceInfo &device) {
+double chunksCost(const Scheme &scheme, const Config &config, const DeviceInfo &device) {
   // An H200 adds a number of a chunk's dW to what is there in the time of so many multiply-adds of a
   // multiprocessor, in which it is hidden least.
   constexpr double kAdding = 3.5;
   const auto ofRows = [&](int64_t rows) {
-    const ProductShape logits{rows, problem.classes, problem.hidden};
+    const ProductShape logits{rows, scheme.classes, scheme.hidden};
     const double forward = productTime(ProductKind::forward, config.forward, logits, device);
-    const double hidden = problem.dHidden
-                              ? hiddenRounds(problem, config, rows, device) * tileTime(config.dHidden.block) *
-                                    static_cast<double>(problem.classes)
+    const double hidden = scheme.dHidden
+                              ? hiddenRounds(scheme, config, rows, device) * tileTime(config.dHidden.block) *
+                                    static_cast<double>(scheme.classes)
                               : 0;
     return rows > 0 ? forward + hidden : 0;
   };
-  const bool adds = problem.dWeight && config.weightParts(problem) > 1;
-  const double numbers = static_cast<double>(problem.classes) * static_cast<double>(problem.hidden);
+  const bool adds = scheme.dWeight && config.weightParts(scheme) > 1;
+  const double numbers = static_cast<double>(scheme.classes) * static_cast<double>(scheme.hidden);
   const double beside = 3 * kTwoLaunches + (adds ? kAdding * numbers : 0);
-  return static_cast<double>(problem.rows / config.chunkRows) * ofRows(config.chunkRows) +
-         ofRows(problem.rows % config.chunkRows) + static_cast<double>(config.chunks(problem)) * beside;
+  return static_cast<double>(scheme.rows / config.chunkRows) * ofRows(config.chunkRows) +
+         ofRows(scheme.rows % config.chunkRows) + static_cast<double>(config.chunks(scheme)) * beside;
 }
 
-double secondPassCost(const Problem &problem, const Config &config, const DeviceInfo &device) {
+double secondPassCost(const Scheme &scheme, const Config &config, const DeviceInfo &device) {
   const auto ofSlices = [&](int64_t classes) {
     const auto timeOf = [&](ProductKind kind) {
-      return productTime(kind, config[kind], shapeOf(problem, kind, config, classes), device);
+      return productTime(kind, config[kind], shapeOf(scheme, kind, config, classes), device);
     };
-    const int64_t parts =
-        problem.dWeight ? ceilDiv(problem.hidden, config.weightColumns(problem, classes)) : 0;
+    const int64_t parts = scheme.dWeight ? ceilDiv(scheme.hidden, config.weightColumns(scheme, classes)) : 0;
     // Beside either product there is one that makes small things: labels as a slice has them, and u.
     return timeOf(ProductKind::again) + kTwoLaunches +
            static_cast<double>(parts) * (timeOf(ProductKind::dWeight) + kTwoLaunches);
   };
-  const int64_t lent = config.lentSlices(problem);
-  const int64_t others = ceilDiv(problem.classes - lent * config.lentClasses, config.sliceClasses);
-  return (lent ? static_cast<double>(lent) * ofSlices(config.lentClasses) : 0) +
+  const int64_t lent = config.borrowedSlices(scheme);
+  const int64_t others = ceilDiv(scheme.classes - lent * config.borrowedClasses, config.sliceClasses);
+  return (lent ? static_cast<double>(lent) * ofSlices(config.borrowedClasses) : 0) +
          static_cast<double>(others) * ofSlices(config.sliceClasses);
 }
 
-bool allowsRoles(const Problem &problem, ProductKind kind) {
-  const auto [a, b] = problem.operands(kind);
-  if (!problem.aligned || a != b) return false;
-  return elementBytes(a) == 2 || (problem.tf32 && isOfLogits(kind)); // TF32 is multiplied along rows only
+bool allowsRoles(const Scheme &scheme, ProductKind kind) {
+  const auto [a, b] = scheme.operands(kind);
+  if (!scheme.aligned || a != b) return false;
+  return elementBytes(a) == 2 || (scheme.tf32 && isOfLogits(kind)); // TF32 is multiplied along rows only
 }
 
-int64_t sharedBytesOf(const Problem &problem, ProductKind kind, const Product &product) {
+int64_t sharedBytesOf(const Scheme &scheme, ProductKind kind, const Product &product) {
   constexpr int64_t rowBytes = 128;     // of an operand in one stage
   constexpr int64_t barriers = 2 << 10; // and what aligning all that costs
   // Two store buffers of 8 KiB for each of two warpgroups.
-  const int64_t staging = storesTiles(problem, kind) ? 32 << 10 : 0;
+  const int64_t staging = storesTiles(scheme, kind) ? 32 << 10 : 0;
   return product.stages * (product.block.rows + product.block.columns) * rowBytes + staging + barriers;
 }
 

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "compiler/base/status.h"
+#include "kernels/jit.h"
+#include "runtime/device.h"
+#include "runtime/runtime.h"
+
+namespace tilewright {
+
+/// Multiplies a saved gradient by the upstream gradient, once that is known: what a backward call is where
+/// the forward call has made the gradients of a loss that is a mean or a sum. Any thread may run it.
+class GradientScaling {
+public:
+  /// For gradients of one type; f32, bf16 or f16.
+  static StatusOr<GradientScaling> prepare(Runtime &runtime, ElementType element);
+
+  /// result = scale · gradient, with one f32 number in the device's memory; enqueued on the stream, and no
+  /// host reads it. Matrices of one shape, or vectors. The result may be the gradient itself: where the scale
+  /// is 1, the usual case, the kernel then returns at once; else it must not overlap it.
+  Status run(const TensorRef &gradient, const TensorRef &scale, const TensorRef &result, Stream stream) const;
+
+private:
+  GradientScaling(Device &device, KernelHandle inPlace, KernelHandle apart)
+      : device_(&device), inPlace_(std::move(inPlace)), apart_(std::move(apart)) {}
+
+  Device *device_;
+  KernelHandle inPlace_, apart_;
+};
+
+} // namespace tilewright

@@ -1,0 +1,141 @@
+#include "kernels/lce/phases/phases.h"
+
+namespace tilewright::lce {
+namespace {
+
+bool hasRates(const Scheme &s) { return s.wantsGradients() && !s.terms.logitsAreProducts(); }
+
+void gather(Emitter &m) {
+  StepArguments arguments = m.arguments();
+  arguments.tensors({tensor::hidden, tensor::weight, tensor::row, tensor::compactLabel});
+  if (m.s.shiftsByLse) arguments.tensor(tensor::savedLse);
+  m.logitTerms.bind(m.values, arguments);
+  arguments.tensors({tensor::xc, tensor::target, tensor::anchor, tensor::redo, tensor::pending,
+                     tensor::rowNorm, tensor::rate, tensor::targetRate});
+  m.launch(m.kernel(gatherRows({m.s.element, m.s.terms, hasRates(m.s), m.s.shiftsByLse})), arguments).tag =
+      kPreparesProducts;
+}
+
+int forwardKernel(Emitter &m, Anchors anchors) {
+  const bool stores = m.s.keepsExponentials && m.s.completion != Completion::again;
+  ForwardSpec spec{m.s.element, std::nullopt, m.c.forward.block, m.s.terms, m.s.rowSums, m.s.outputs.best};
+  if (stores) spec.exponentials = m.s.exponentials;
+  spec.quietZeros = m.s.dropsQuiet && stores && anchors != Anchors::ofBlocks;
+  spec.anchors = anchors;
+  return m.kernel(forward(spec), m.optionsFor(ProductKind::forward), tagOf(ProductKind::forward));
+}
+
+Step &launchForward(Emitter &m, int kernel, Anchors anchors) {
+  StepArguments arguments = m.arguments();
+  arguments.tensors({tensor::xc, tensor::weight, tensor::compactLabel});
+  if (anchors != Anchors::ofBlocks) arguments.tensor(tensor::anchor);
+  arguments.tensors({tensor::pending, tensor::rowNorm});
+  m.logitTerms.bind(m.values, arguments);
+  if (m.s.terms.labelSmoothing) arguments.tensor(tensor::classWeight);
+  arguments.tensor(tensor::sums);
+  if (anchors != Anchors::ofRowsAlone) arguments.tensor(tensor::tops);
+  arguments.tensor(tensor::best);
+  for (int sum = 0; sum < kRowSums; ++sum)
+    arguments.tensor(tensor::rowSums + sum);
+  if (m.s.completion != Completion::again) arguments.tensor(tensor::e);
+  return m.launch(kernel, arguments);
+}
+
+/// A new shift for rows whose sum is out of range, and their exponentials again: programs of other rows
+/// return at once, and where there are none, all do. Where totals alone are wanted, each block then takes its
+/// own largest logit.
+void repair(Emitter &m, int kernel) {
+  const int check = m.s.wantsTotalsAlone ? m.kernel(totalSums(), rowSumOptions(m.target))
+                                         : m.kernel(checkAnchor(), rowSumOptions(m.target));
+  const std::initializer_list<TensorId> sums = {tensor::sums, tensor::total, tensor::redo};
+  const std::initializer_list<TensorId> rows = {tensor::sums, tensor::tops, tensor::anchor, tensor::redo};
+  m.launch(check, m.arguments().tensors(m.s.wantsTotalsAlone ? sums : rows));
+  m.launch(m.kernel(pendingRows()), m.arguments().tensors({tensor::redo, tensor::pending}));
+  if (m.s.wantsTotalsAlone)
+    launchForward(m, forwardKernel(m, Anchors::ofBlocks), Anchors::ofBlocks);
+  else
+    launchForward(m, kernel, m.s.anchors);
+}
+
+CombineSpec combineSpec(const Scheme &s) {
+  CombineSpec spec;
+  spec.terms = s.terms;
+  spec.sums = s.rowSums;
+  spec.outputs = s.outputs;
+  spec.hasTotals = s.hasTotals;
+  if (s.wantsGradients())
+    spec.gradients = {s.element,    s.exponentials, {s.upstream, s.reduction == Reduction::mean},
+                      s.completion, s.scalesRows,   s.scalesInPlace};
+  return spec;
+}
+
+/// Losses, and the factors of the gradients.
+void combineSums(Emitter &m) {
+  StepArguments arguments = m.arguments();
+  arguments.tensors({m.s.hasTotals ? tensor::total : tensor::sums, tensor::target, tensor::anchor,
+                     tensor::row, tensor::compactLabel});
+  if (m.s.outputs.best) arguments.tensors({tensor::tops, tensor::best});
+  for (int sum = 0; sum < kRowSums; ++sum)
+    arguments.tensor(tensor::rowSums + sum);
+  if (m.s.wantsGradients()) arguments.tensor(tensor::rowNorm);
+  m.rowTerms.bind(m.values, arguments);
+  arguments.tensors({tensor::rowLoss, tensor::lse, tensor::entropy, tensor::argmax, tensor::correct,
+                     tensor::top, tensor::norm});
+  if (m.s.wantsGradients()) {
+    arguments.tensors({tensor::summary, tensor::gradOutput});
+    if (m.s.scalesRows && !m.s.scalesInPlace) arguments.tensor(tensor::xc);
+    arguments.tensors({tensor::rate, tensor::targetRate, tensor::scale, tensor::oneHot});
+    if (m.s.scalesRows) arguments.tensor(tensor::xs);
+    arguments.tensors({tensor::factor, tensor::moment, tensor::uniform, tensor::self});
+  }
+  m.launch(m.kernel(combine(combineSpec(m.s)), combineOptions(m.s.hasTotals)), arguments);
+}
+
+} // namespace
+
+void emitExponentials(Emitter &m) {
+  gather(m);
+  const int kernel = forwardKernel(m, m.s.anchors);
+  launchForward(m, kernel, m.s.anchors).tag = tagOf(ProductKind::forward);
+  if (m.s.repairsShifts) repair(m, kernel);
+  if (m.s.hasTotals)
+    m.launch(
+        m.kernel(joinSums(), rowSumOptions(m.target)),
+        m.arguments().tensors({tensor::sums, tensor::tops, tensor::redo, tensor::total, tensor::anchor}));
+  combineSums(m);
+}
+
+void emitCompletion(Emitter &m) {
+  if (m.s.completion == Completion::again)
+    return emitAgain(m, ProductKind::forward, tensor::xc, tensor::e, 0, m.s.classes);
+  if (m.s.completion == Completion::rescale) {
+    const Block block{kInPlaceBlock.rows, m.c.forward.block.columns};
+    m.launch(m.kernel(rescale({m.s.exponentials, block, m.s.dropsQuiet}), Emitter::passOptions()),
+             m.arguments().tensors(
+                 {tensor::tops, tensor::compactLabel, tensor::anchor, tensor::factor, tensor::e}));
+  }
+  if (m.s.completion != Completion::inPlace) return;
+  StepArguments arguments = m.arguments();
+  arguments.tensors({tensor::compactLabel, tensor::anchor, tensor::factor, tensor::moment, tensor::rowNorm});
+  m.logitTerms.bind(m.values, arguments);
+  arguments.tensor(tensor::e);
+  m.launch(m.kernel(completeInPlace({m.s.element, m.s.exponentials, kInPlaceBlock, m.s.terms}),
+                    Emitter::passOptions()),
+           arguments);
+}
+
+void emitAgain(Emitter &m, ProductKind kind, TensorId rows, TensorId e, int64_t first, int64_t classes) {
+  const bool isUniform = m.s.terms.labelSmoothing && !m.s.isUniformRankOne;
+  const CompleteSpec spec{m.s.element, m.s.exponentials, m.c[kind].block,
+                          m.s.terms,   m.s.dropsQuiet,   isUniform};
+  StepArguments arguments = m.arguments();
+  arguments.tensors({rows, tensor::weight, tensor::compactLabel}).index(first).tensor(tensor::anchor);
+  arguments.tensors({m.has(tensor::factor) ? tensor::factor : tensor::scale, tensor::moment});
+  if (isUniform) arguments.tensors({tensor::uniform, tensor::classWeight});
+  arguments.tensor(tensor::rowNorm);
+  m.logitTerms.bind(m.values, arguments);
+  arguments.tensor(e, {}, {0, classes});
+  m.launch(m.kernel(completeAgain(spec), m.optionsFor(kind), tagOf(kind)), arguments);
+}
+
+} // namespace tilewright::lce

@@ -1,0 +1,51 @@
+#include "kernels/lce/phases/phases.h"
+
+namespace tilewright::lce {
+namespace {
+
+/// `product` is E, or what its products add up from; `rows` of a chunk's.
+StepArguments hiddenArguments(const Emitter &m, TensorId product, const RowWindow &ofProduct,
+                              const RowWindow &rows) {
+  StepArguments arguments = m.arguments();
+  arguments.tensor(product, ofProduct).tensor(tensor::weight);
+  for (const TensorId id : {tensor::compactLabel, tensor::scale, tensor::oneHot, tensor::row})
+    arguments.tensor(id, rows);
+  if (m.s.isUniformRankOne) arguments.tensor(tensor::uniform, rows).tensor(tensor::classSum);
+  if (m.s.terms.margin) arguments.tensor(tensor::self, rows).tensor(tensor::xc, rows);
+  return arguments.tensor(tensor::dHidden);
+}
+
+/// Split-K of the chunk's last rows: products of parts of the classes side by side, and their sum.
+void tail(Emitter &m, DHiddenSpec total, CompileOptions options, const RowWindow &rows) {
+  const int tag = tagOf(ProductKind::dHidden);
+  options.schedule.rasterRows = static_cast<int>(m.c.tailRows() / total.block.rows);
+  total.parts = m.c.tail.parts;
+  const int parts =
+      m.kernel(dHiddenParts({m.s.element, m.s.exponentials, total.block, total.parts}), options, tag);
+  StepArguments arguments = m.arguments();
+  arguments.tensor(tensor::e, rows).tensor(tensor::weight).tensor(tensor::row, rows).tensor(tensor::products);
+  total.block = kTotalBlock;
+  const int sum = m.kernel(dHidden(total), {}, tag);
+  Step &products = m.launch(parts, arguments);
+  products.tag = tag, products.skippedWithout = 0;
+  Step &added = m.launch(sum, hiddenArguments(m, tensor::products, {}, rows));
+  added.tag = tag, added.skippedWithout = 2;
+}
+
+} // namespace
+
+void emitHiddenGradient(Emitter &m) {
+  const DHiddenSpec spec{m.s.element,       m.s.exponentials,     *m.s.dHidden,
+                         m.c.dHidden.block, m.s.isUniformRankOne, m.s.terms.margin};
+  const CompileOptions options = m.optionsFor(ProductKind::dHidden);
+  const int64_t head = m.c.hasTail() ? m.c.tail.begin : RowWindow().end;
+  const RowWindow rows = {0, head};
+  if (head > 0) {
+    Step &step = m.launch(m.kernel(dHidden(spec), options, tagOf(ProductKind::dHidden)),
+                          hiddenArguments(m, tensor::e, rows, rows));
+    step.tag = tagOf(ProductKind::dHidden), step.skippedWithout = 0;
+  }
+  if (m.c.hasTail()) tail(m, spec, options, {head});
+}
+
+} // namespace tilewright::lce

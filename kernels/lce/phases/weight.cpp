@@ -1,0 +1,153 @@
+#include "kernels/lce/phases/phases.h"
+
+namespace tilewright::lce {
+namespace {
+
+// One program of the one-hot sum is a row; wider than this, the row is split. Of the classes of a slice most
+// have no row, and of programs without work there should be few.
+constexpr int64_t kOneHotColumns = 2048;
+
+/// The kernels that make a gradient's sums in fp32, or the output of one part. `widened`: what the output
+/// holds is in the sums before the first part is.
+template <typename Make>
+PartKernels partKernels(Emitter &m, ElementType output, bool accumulate, bool widened,
+                        const CompileOptions &options, int tag, const Make &make) {
+  using Mode = Accumulation::Mode;
+  const ElementType f32 = ElementType::f32;
+  if (m.c.weightParts(m.s) == 1)
+    return {m.kernel(make(Accumulation{Mode::store, accumulate}, output), options, tag)};
+  const bool isSum = output == f32; // else it has a buffer
+  const bool addsFirst = accumulate && (isSum || widened);
+  PartKernels kernels;
+  kernels.first = m.kernel(make(Accumulation{addsFirst ? Mode::add : Mode::store}, f32), options, tag);
+  kernels.next = m.kernel(make(Accumulation{Mode::add}, f32), options, tag);
+  return kernels;
+}
+
+/// A launch of each of them, in its turns.
+void launchParts(Emitter &m, const PartKernels &kernels, const StepArguments &arguments, int tag = -1) {
+  const auto add = [&](int kernel, int turns) {
+    Step &step = m.launch(kernel, arguments);
+    step.turns = static_cast<uint8_t>(turns);
+    step.tag = tag;
+  };
+  if (kernels.next < 0) return add(kernels.first, kEveryTurn);
+  add(kernels.first, kFirstTurn);
+  add(kernels.next, kLaterTurns);
+}
+
+void oneHotSums(Emitter &m, TensorId u, int64_t first, int64_t count) {
+  StepArguments arguments = m.arguments();
+  arguments.tensor(tensor::hidden, {}, {first, count});
+  arguments.tensors({tensor::row, tensor::oneHot, tensor::order, tensor::run});
+  if (m.s.hasSecondPass) arguments.tensor(tensor::slot);
+  arguments.tensor(u, {}, {0, count});
+  m.launch(m.kernel(oneHotSum({m.s.element, kOneHotColumns, m.oneHotPlace()}), oneHotSumOptions()),
+           arguments);
+}
+
+PartKernels weightKernels(Emitter &m) {
+  // What is still to be normalised is in fp32, and adds to nothing.
+  const ElementType output = m.s.terms.margin ? ElementType::f32 : *m.s.dWeight;
+  const bool accumulate = m.s.accumulate && !m.s.terms.margin;
+  return partKernels(m, output, accumulate, m.has(tensor::sumsInPlace), m.optionsFor(ProductKind::dWeight),
+                     tagOf(ProductKind::dWeight), [&](const Accumulation &accumulation, ElementType type) {
+                       return dWeight({m.s.exponentials, type, accumulation, m.c.dWeight.block,
+                                       m.s.isUniformRankOne, m.hasUniformFactor(), m.s.normalisesRows,
+                                       m.oneHotPlace()});
+                     });
+}
+
+/// Columns [first, first + count) of where dW adds up.
+void addWeightSums(Emitter &m, StepArguments &arguments, int64_t first, int64_t count) {
+  const int64_t inPlace = m.c.columnsInPlace(m.s);
+  if (first < inPlace)
+    arguments.tensor(tensor::sumsInPlace, {}, {first, count});
+  else if (m.has(tensor::partial))
+    arguments.tensor(tensor::partial, {}, {first - inPlace, count});
+  else
+    arguments.tensor(tensor::dWeight, {}, {first, count});
+}
+
+void weightProduct(Emitter &m, const PartKernels &kernels, TensorId e, TensorId u, const ColumnWindow &ofE,
+                   int64_t first, int64_t count) {
+  StepArguments arguments = m.arguments();
+  arguments.tensor(e, {}, ofE).tensor(tensor::xs, {}, {first, count}).tensor(u, {}, {0, count});
+  arguments.tensors({tensor::slot, tensor::summary}).firstRow().tensor(tensor::gain);
+  if (m.s.isUniformRankOne) {
+    arguments.tensor(tensor::rowSum, {}, {first, count});
+    if (m.classFactor() != kNoTensor) arguments.tensor(m.classFactor());
+  }
+  addWeightSums(m, arguments, first, count);
+  launchParts(m, kernels, arguments, first == 0 ? tagOf(ProductKind::dWeight) : -1);
+}
+
+/// Some columns at a time, lest u becomes large; those that add up in place apart from the others.
+void weightGradient(Emitter &m, TensorId e, TensorId u, const ColumnWindow &ofE, int64_t columns) {
+  const PartKernels kernels = weightKernels(m);
+  const int64_t inPlace = m.c.columnsInPlace(m.s);
+  for (int64_t first = 0, count = 0; first < m.s.hidden; first += count) {
+    count = std::min(columns, (first < inPlace ? inPlace : m.s.hidden) - first);
+    oneHotSums(m, u, first, count);
+    weightProduct(m, kernels, e, u, ofE, first, count);
+  }
+  if (*m.s.dWeight == ElementType::f32 || m.s.terms.margin || m.c.weightParts(m.s) == 1) return;
+  const bool isInPlace = m.has(tensor::sumsInPlace);
+  m.launch(m.kernel(roundSums({*m.s.dWeight, isInPlace, m.s.accumulate && !isInPlace})),
+           m.arguments().tensors({tensor::partial, tensor::dWeight}))
+      .turns = kLastTurn;
+}
+
+void biasGradient(Emitter &m, TensorId e, const ColumnWindow &ofE) {
+  const RowWindow parts = {0, RowWindow().end, m.isPerChunk() ? kSummedRows : 1};
+  StepArguments sums = m.arguments();
+  sums.tensor(e, {}, ofE);
+  if (m.s.scalesExponentials) sums.tensor(tensor::scale);
+  sums.tensor(tensor::summary).firstRow().tensor(tensor::biasParts, parts, {0, ofE.count});
+  m.launch(m.kernel(sumRows({m.s.exponentials, m.s.scalesExponentials, true}), sumRowsOptions()), sums);
+
+  const auto make = [&](const Accumulation &accumulation, ElementType type) {
+    return dBias({type, accumulation, m.s.isUniformRankOne, m.hasUniformFactor()});
+  };
+  StepArguments arguments = m.arguments();
+  arguments.tensor(tensor::biasParts, parts, {0, ofE.count}).tensor(tensor::labelSums);
+  if (m.s.isUniformRankOne) {
+    arguments.tensor(tensor::uniform);
+    if (m.classFactor() != kNoTensor) arguments.tensor(m.classFactor());
+  }
+  const PartKernels kernels = partKernels(m, *m.s.dBias, m.s.accumulate, false, {}, -1, make);
+  if (!m.has(tensor::partialBias)) return launchParts(m, kernels, arguments.tensor(tensor::dBias));
+  // Sums in a buffer, until the last part is stored with them.
+  arguments.tensor(tensor::partialBias);
+  m.launch(kernels.first, arguments).turns = kFirstTurn;
+  m.launch(kernels.next, arguments).turns = kMiddleTurns;
+  const int last = m.kernel(make({Accumulation::Mode::finish, m.s.accumulate}, *m.s.dBias));
+  m.launch(last, arguments.tensor(tensor::dBias)).turns = kLastTurn;
+}
+
+} // namespace
+
+void emitSort(Emitter &m) {
+  m.fill(tensor::slot, 0xFF); // -1: the label does not occur
+  m.launch(m.kernel(rankLabels(), rankLabelsOptions(m.target)),
+           m.arguments().tensors({tensor::compactLabel, tensor::order, tensor::run, tensor::slot}));
+  if (m.s.dBias) {
+    m.fill(tensor::labelSums, 0);
+    m.launch(m.kernel(labelSums()), m.arguments().tensors({tensor::compactLabel, tensor::oneHot,
+                                                           tensor::order, tensor::run, tensor::labelSums}));
+  }
+  const TensorId rows = m.s.hasSecondPass ? tensor::allX : tensor::xc;
+  if (m.s.normalisesRows)
+    m.launch(m.kernel(scaleRows(m.s.element)),
+             m.arguments().tensors({tensor::scale, rows, tensor::xs, tensor::gain}));
+  if (m.has(tensor::rowSum))
+    emitSumOfRows(m, rows, tensor::uniform, tensor::rowSum, tensor::rowPart0, m.c.weightRows(m.s));
+}
+
+void emitClassGradients(Emitter &m, TensorId e, TensorId u, int64_t firstColumn, int64_t classes) {
+  const ColumnWindow ofE = {firstColumn, classes};
+  if (m.s.dWeight) weightGradient(m, e, u, ofE, m.columnsOf(u));
+  if (m.s.dBias) biasGradient(m, e, ofE);
+}
+
+} // namespace tilewright::lce

@@ -1,0 +1,57 @@
+#include "kernels/lce/program.h"
+
+#include "kernels/lce/phases/phases.h"
+
+namespace tilewright::lce {
+namespace {
+
+TermValues valuesOf(const Scheme &scheme, const OptionValues &options) {
+  TermValues values;
+  values.options = options.loss;
+  values.margin = options.margin;
+  values.classes = scheme.classes;
+  values.bias = tensor::bias;
+  values.classWeight = tensor::classWeight;
+  values.gradLse = tensor::gradLse;
+  values.gradEntropy = tensor::gradEntropy;
+  values.weightFacts = tensor::weightFacts;
+  values.classNorm = tensor::classNorm;
+  return values;
+}
+
+/// Of one chunk of rows.
+void emitChunk(Emitter &m) {
+  m.forEachChunk(true);
+  emitExponentials(m);
+  if (m.s.keepsExponentials) {
+    emitCompletion(m);
+    if (m.s.wantsClassGradients() && !m.s.hasSecondPass) {
+      emitSort(m);
+      emitClassGradients(m, tensor::e, tensor::u, 0, m.s.classes);
+    }
+    if (m.c.keptClasses) emitKept(m);
+    if (m.s.dHidden) emitHiddenGradient(m);
+  }
+  m.forEachChunk(false);
+}
+
+} // namespace
+
+StatusOr<Program> programFor(const Scheme &scheme, const Config &config, const OptionValues &options,
+                             TargetKind target) {
+  const TensorTable table = tensorsOf(scheme, config);
+  if (!table.fitsBorrowed())
+    return userError("what " + config.str() + " keeps in dW's memory does not fit there, for " +
+                     scheme.str());
+  Program program(table, {scheme.rows, config.chunkRows}, tensor::status);
+  const TermValues values = valuesOf(scheme, options);
+  Emitter emitter(scheme, config, values, target, program);
+  emitCompaction(emitter);
+  emitPreparation(emitter);
+  emitChunk(emitter);
+  if (scheme.hasSecondPass) emitSecondPass(emitter);
+  emitFinish(emitter);
+  return program;
+}
+
+} // namespace tilewright::lce

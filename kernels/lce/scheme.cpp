@@ -1,0 +1,82 @@
+#include "kernels/lce/scheme.h"
+
+namespace tilewright::lce {
+namespace {
+
+ElementType exponentialsOf(const Scheme &s) {
+  if (s.element != ElementType::f16) return s.element;
+  return (s.recompute || s.tensorCores) && !s.terms.margin ? ElementType::f16 : ElementType::f32;
+}
+
+/// E of f16 is shifted by each block's own largest logit, and a row's gradient is E times a factor: a pass
+/// over E takes a few percent of what a product does.
+bool isRescaled(const Scheme &s) {
+  const bool isFactorOfRow = !s.terms.labelSmoothing && !s.terms.gradEntropy && !s.terms.hasClassRates();
+  return s.keepsExponentials && isFactorOfRow && !s.outputs.entropy && !s.outputs.best &&
+         !s.outputs.monitored;
+}
+
+Completion completionOf(const Scheme &s) {
+  if (!s.wantsGradients()) return Completion::none;
+  if (s.exponentials == ElementType::f16) return isRescaled(s) ? Completion::rescale : Completion::again;
+  // Where logits of no weight have a share in the gradient, E no longer tells what they were.
+  if (s.terms.labelSmoothing && s.terms.softcap) return Completion::again;
+  return s.terms.gradEntropy ? Completion::inPlace : Completion::none;
+}
+
+PerRowSum<bool> rowSumsOf(const Scheme &s) {
+  PerRowSum<bool> wanted = {};
+  const auto want = [&](RowSum sum, bool is) { wanted[static_cast<int>(sum)] = is; };
+  const bool gradients = s.wantsGradients(), products = gradients && s.completion == Completion::none;
+  want(RowSum::stored, s.keepsExponentials && (products || s.completion == Completion::inPlace));
+  want(RowSum::exact, s.keepsExponentials && products && s.terms.hasClassRates());
+  want(RowSum::moments, s.outputs.entropy || (gradients && (s.terms.gradEntropy || s.terms.margin)));
+  want(RowSum::secondMoments, gradients && s.terms.gradEntropy && s.terms.margin);
+  want(RowSum::weighedLogits, s.terms.labelSmoothing);
+  want(RowSum::squares, s.outputs.monitored);
+  return wanted;
+}
+
+Anchors anchorsOf(const Scheme &s) {
+  if (s.completion == Completion::rescale) return Anchors::ofBlocks;
+  return s.wantsTotalsAlone || s.shiftsByLse ? Anchors::ofRowsAlone : Anchors::ofRows;
+}
+
+} // namespace
+
+Scheme schemeFor(const Request &request, Variant variant) {
+  Scheme s;
+  static_cast<Request &>(s) = request;
+  s.recompute = variant == Variant::recompute;
+  s.hasSecondPass = s.recompute && s.wantsClassGradients();
+  s.keepsExponentials = s.dHidden || (s.wantsClassGradients() && !s.recompute);
+  s.exponentials = exponentialsOf(s);
+  s.completion = completionOf(s);
+  const bool isSame = s.element == s.exponentials;
+  s.scalesRows = s.dWeight && !s.recompute && (s.completion == Completion::none || !isSame);
+  s.normalisesRows = s.dWeight && s.exponentials == ElementType::f16;
+  s.scalesInPlace = s.scalesRows && isSame && !s.terms.labelSmoothing && !s.terms.margin;
+  s.scalesExponentials = !s.recompute || s.exponentials == ElementType::f16;
+  s.isUniformRankOne = s.wantsGradients() && s.terms.labelSmoothing && s.completion != Completion::again;
+  s.hasClassFactor = s.terms.classWeight || s.terms.margin;
+  s.rowSums = rowSumsOf(s);
+  s.wantsTotalsAlone = !s.wantsGradients() && !s.outputs.best && s.rowSums == PerRowSum<bool>{};
+  s.hasTotals = s.wantsTotalsAlone || s.completion == Completion::rescale;
+  s.shiftsByLse = s.pass == CallPass::backward && s.completion != Completion::rescale;
+  s.anchors = anchorsOf(s);
+  s.repairsShifts = s.anchors != Anchors::ofBlocks && s.pass == CallPass::fused;
+  s.dropsQuiet = s.quietZeros && s.exponentials != ElementType::f32;
+  return s;
+}
+
+std::string Request::str() const {
+  std::string text = std::to_string(rows) + "x" + std::to_string(hidden) + "x" + std::to_string(classes) +
+                     " " + typeName() + ", labels " + elementName(label) + ", " + reductionName(reduction);
+  if (pass == CallPass::backward) text += ", backward";
+  if (dHidden) text += std::string(", dx ") + elementName(*dHidden);
+  if (dWeight) text += std::string(", dw ") + elementName(*dWeight);
+  if (dBias) text += std::string(", db ") + elementName(*dBias);
+  return text + terms.logitStr() + terms.rowStr() + outputs.str() + (accumulate ? ",accumulate" : "");
+}
+
+} // namespace tilewright::lce

@@ -1,0 +1,356 @@
+#include "kernels/lce/tensors.h"
+
+#include <algorithm>
+
+namespace tilewright::lce {
+namespace {
+
+/// Rows of 4-byte numbers begin at multiples of 16 bytes.
+int64_t wholeStride(int64_t columns) { return roundUp(columns, 4); }
+
+constexpr const char *kRowSumNames[kRowSums] = {"sums of stored", "exact sums",     "moments",
+                                                "second moments", "weighed logits", "squares"};
+
+/// Adds the tensors of a call to its table: each with the condition under which it exists, and the phases
+/// that it lives through.
+class Declarations {
+public:
+  Declarations(const Scheme &scheme, const Config &config)
+      : s_(scheme), c_(config), n_(scheme.rows), h_(scheme.hidden), v_(scheme.classes),
+        chunk_(std::min(config.chunkRows, scheme.rows)), kept_(config.weightRows(scheme)),
+        tiles_(ceilDiv(scheme.classes, config.forward.block.columns)) {}
+
+  TensorTable placed() {
+    callers();
+    outputs();
+    call();
+    chunk();
+    if (s_.wantsGradients()) rowGradients();
+    if (s_.wantsClassGradients()) classGradients();
+    if (s_.hasSecondPass) secondPass();
+    table_.place(s_.borrowedBytes);
+    return table_;
+  }
+
+private:
+  static constexpr ElementType f32 = ElementType::f32, i32 = ElementType::i32;
+  static constexpr Lifetime kAlways = {phase::begin, phase::end};
+
+  // ---- The caller's --------------------------------------------------------------------------------------
+
+  TensorEntry &callersVector(TensorId id, const char *name, ElementType element, int64_t size) {
+    TensorEntry &entry = table_.addVector(id, name, element, size, kAlways);
+    entry.arena = Arena::caller;
+    return entry;
+  }
+  TensorEntry &callersMatrix(TensorId id, const char *name, ElementType element, int64_t rows,
+                             int64_t stride) {
+    TensorEntry &entry = table_.addMatrix(id, name, element, rows, h_, stride ? stride : h_, kAlways);
+    entry.arena = Arena::caller;
+    return entry;
+  }
+
+  void callers() {
+    callersMatrix(tensor::hidden, "hidden", s_.element, n_, s_.strides.hidden);
+    callersMatrix(tensor::weight, "weight", s_.element, v_, s_.strides.weight).extent = Extent::classes;
+    callersVector(tensor::label, "label", s_.label, n_);
+    if (s_.upstream != Upstream::one)
+      callersVector(tensor::gradOutput, "gradOutput", f32, s_.upstream == Upstream::rows ? n_ : 1);
+    if (s_.pass == CallPass::fused)
+      callersVector(tensor::loss, "loss", f32, s_.reduction == Reduction::none ? n_ : 1);
+    else
+      callersVector(tensor::savedLse, "lse", f32, n_);
+    if (s_.dHidden) callersMatrix(tensor::dHidden, "dHidden", *s_.dHidden, n_, s_.strides.dHidden);
+    if (s_.dWeight)
+      callersMatrix(tensor::dWeight, "dWeight", *s_.dWeight, v_, s_.strides.dWeight).extent = Extent::classes;
+    if (s_.terms.bias) callersVector(tensor::bias, "bias", *s_.terms.bias, v_).extent = Extent::classes;
+    if (s_.dBias) callersVector(tensor::dBias, "dBias", *s_.dBias, v_).extent = Extent::classes;
+    if (s_.terms.classWeight)
+      callersVector(tensor::classWeight, "classWeight", f32, v_).extent = Extent::classes;
+    if (s_.terms.gradLse) callersVector(tensor::gradLse, "gradLse", f32, n_);
+    if (s_.terms.gradEntropy) callersVector(tensor::gradEntropy, "gradEntropy", f32, n_);
+    if (s_.outputs.monitored) callersVector(tensor::monitored, "monitored", f32, kMonitoredQuantities);
+  }
+
+  /// Of all rows; in the workspace where the caller has no memory for them.
+  void outputs() {
+    const auto add = [&](bool isWanted, bool isGiven, TensorId id, const char *name, ElementType element) {
+      if (isGiven)
+        callersVector(id, name, element, n_);
+      else if (isWanted)
+        vector(id, name, element, n_, kAlways);
+    };
+    add(true, s_.given.lse, tensor::lse, "lse", f32);
+    add(s_.outputs.entropy, s_.given.entropy, tensor::entropy, "entropy", f32);
+    add(s_.outputs.best, s_.given.argmax, tensor::argmax, "argmax", i32);
+    add(s_.outputs.best, s_.given.correct, tensor::correct, "correct", i32);
+    if (s_.reduction == Reduction::none && s_.pass == CallPass::fused)
+      table_.addAlias(tensor::rowLoss, "rowLoss", tensor::loss);
+    else
+      vector(tensor::rowLoss, "rowLoss", f32, n_, kAlways);
+  }
+
+  // ---- Of the call ---------------------------------------------------------------------------------------
+
+  TensorEntry &vector(TensorId id, const char *name, ElementType element, int64_t size, Lifetime life,
+                      Extent extent = Extent::whole) {
+    TensorEntry &entry = table_.addVector(id, name, element, size, life);
+    entry.extent = extent;
+    return entry;
+  }
+  TensorEntry &matrix(TensorId id, const char *name, ElementType element, int64_t rows, int64_t columns,
+                      int64_t stride, Lifetime life, Extent extent = Extent::whole) {
+    TensorEntry &entry = table_.addMatrix(id, name, element, rows, columns, stride, life);
+    entry.extent = extent;
+    return entry;
+  }
+
+  void call() {
+    vector(tensor::status, "status", ElementType::i64, kCallStatusWords, kAlways);
+    vector(tensor::row, "row", i32, n_, kAlways, Extent::rows);
+    vector(tensor::compactLabel, "compactLabel", i32, n_, kAlways, Extent::rows);
+    vector(tensor::summary, "summary", i32, 1, kAlways);
+    if (s_.outputs.monitored) {
+      vector(tensor::top, "top", f32, n_, kAlways);
+      vector(tensor::norm, "norm", f32, n_, kAlways);
+    }
+    const Lifetime prepared = {phase::prepare, phase::end};
+    if (s_.terms.classWeight) {
+      vector(tensor::rowWeight, "rowWeight", f32, n_, {phase::prepare, phase::prepare});
+      vector(tensor::weightFacts, "weightFacts", f32, 2, prepared);
+    }
+    if (s_.terms.margin) {
+      vector(tensor::classNorm, "classNorm", f32, v_, prepared, Extent::classes);
+      if (s_.terms.classWeight)
+        vector(tensor::classFactor, "classFactor", f32, v_, prepared, Extent::classes);
+    }
+    if (const int64_t columns = c_.columnsInBuffer(s_))
+      matrix(tensor::partial, "partial", f32, v_, columns, columns, prepared, Extent::classes);
+    if (s_.dBias && *s_.dBias != f32 && c_.weightParts(s_) > 1)
+      vector(tensor::partialBias, "partialBias", f32, v_, prepared, Extent::classes);
+    if (c_.columnsInPlace(s_) > 0) {
+      TensorEntry &sums = table_.addAlias(tensor::sumsInPlace, "sumsInPlace", tensor::dWeight);
+      sums.element = f32;
+      sums.rowStride /= 2;
+    }
+    if (s_.isUniformRankOne && s_.dHidden) {
+      matrix(tensor::classSum, "classSum", f32, 1, h_, h_, {phase::prepare, phase::hidden});
+      partialSums(tensor::classPart0, v_, {phase::prepare, phase::prepare});
+    }
+  }
+
+  /// Partial sums of so many rows, made by turns in one of two matrices.
+  void partialSums(TensorId first, int64_t rows, Lifetime life, Extent extent = Extent::whole) {
+    for (const TensorId id : {first, first + 1}) {
+      rows = ceilDiv(rows, kSummedRows);
+      if (rows <= 1) return;
+      matrix(id, id == first ? "partialSums" : "partialSums2", f32, rows, h_, h_, life, extent);
+    }
+  }
+
+  // ---- Of a chunk ----------------------------------------------------------------------------------------
+
+  /// Of the K rows that the class gradients need: of a second pass all rows', throughout; else a chunk's.
+  void ofKept(TensorId id, const char *name, int first, int last) {
+    if (s_.hasSecondPass)
+      vector(id, name, f32, n_, {phase::gather, phase::ownSlices}, Extent::rows);
+    else
+      vector(id, name, f32, chunk_, {first, last}, Extent::chunk);
+  }
+  void ofChunk(TensorId id, const char *name, ElementType element, int first, int last) {
+    vector(id, name, element, chunk_, {first, last}, Extent::chunk);
+  }
+  void ofTiles(TensorId id, const char *name, ElementType element, int last) {
+    matrix(id, name, element, chunk_, tiles_, wholeStride(tiles_), {phase::forward, last}, Extent::chunk);
+  }
+
+  /// The last phase in which a chunk's rows of X are used.
+  int lastOfRows() const {
+    if (s_.terms.margin && s_.dHidden) return phase::hidden; // which takes a part of these rows
+    return s_.wantsClassGradients() && !s_.hasSecondPass ? phase::weight : phase::complete;
+  }
+
+  void chunk() {
+    matrix(tensor::xc, "xc", s_.element, chunk_, h_, h_, {phase::gather, lastOfRows()}, Extent::chunk);
+    ofChunk(tensor::target, "target", f32, phase::gather, phase::combine);
+    ofChunk(tensor::redo, "redo", i32, phase::gather, phase::combine);
+    vector(tensor::pending, "pending", i32, 2, {phase::gather, phase::hidden});
+    ofKept(tensor::anchor, "anchor", phase::gather, phase::complete);
+    if (s_.terms.margin) ofKept(tensor::rowNorm, "rowNorm", phase::gather, phase::complete);
+    if (s_.wantsGradients() && !s_.terms.logitsAreProducts()) {
+      ofChunk(tensor::rate, "rate", f32, phase::gather, phase::combine);
+      ofChunk(tensor::targetRate, "targetRate", f32, phase::gather, phase::combine);
+    }
+    ofTiles(tensor::sums, "sums", f32, phase::combine);
+    if (s_.anchors != Anchors::ofRowsAlone || s_.repairsShifts)
+      ofTiles(tensor::tops, "tops", f32, phase::complete);
+    if (s_.outputs.best) ofTiles(tensor::best, "best", i32, phase::combine);
+    if (s_.hasTotals) ofChunk(tensor::total, "total", f32, phase::forward, phase::combine);
+    for (int sum = 0; sum < kRowSums; ++sum)
+      if (s_.rowSums[sum]) ofTiles(tensor::rowSums + sum, kRowSumNames[sum], f32, phase::combine);
+    if (!s_.keepsExponentials) return;
+    TensorEntry &e = matrixOfE(tensor::e, "e", chunk_, v_, {phase::forward, phase::hidden});
+    e.extent = Extent::chunk;
+    if (borrowsChunk(s_, chunk_)) e.arena = Arena::borrowed;
+  }
+
+  TensorEntry &matrixOfE(TensorId id, const char *name, int64_t rows, int64_t classes, Lifetime life) {
+    const ElementType type = s_.exponentials;
+    return matrix(id, name, type, rows, classes, paddedStride(classes, type), life);
+  }
+
+  // ---- Of gradients --------------------------------------------------------------------------------------
+
+  void rowGradients() {
+    ofKept(tensor::scale, "scale", phase::combine, phase::hidden);
+    ofKept(tensor::oneHot, "oneHot", phase::combine, phase::hidden);
+    if (s_.completion != Completion::none) ofKept(tensor::factor, "factor", phase::combine, phase::complete);
+    if (s_.terms.gradEntropy) ofKept(tensor::moment, "moment", phase::combine, phase::complete);
+    if (s_.terms.labelSmoothing) ofKept(tensor::uniform, "uniform", phase::combine, phase::hidden);
+    if (s_.terms.margin) ofChunk(tensor::self, "self", f32, phase::combine, phase::hidden);
+    if (s_.dHidden && c_.hasTail())
+      matrix(tensor::products, "products", f32, c_.tail.parts * c_.tailRows(), h_, h_,
+             {phase::hidden, phase::hidden});
+  }
+
+  /// Of a chunk's rows, or of all rows in a second pass.
+  void classGradients() {
+    const bool second = s_.hasSecondPass;
+    const Lifetime sorted =
+        second ? Lifetime{phase::sortAll, phase::ownSlices} : Lifetime{phase::sort, phase::hidden};
+    const Extent extent = second ? Extent::whole : Extent::chunk;
+    if (s_.dWeight) scaledRows();
+    vector(tensor::order, "order", i32, kept_, sorted, extent);
+    vector(tensor::run, "run", i32, kept_, sorted, extent);
+    vector(tensor::slot, "slot", i32, v_, sorted, Extent::classes);
+    if (s_.dWeight && !second) {
+      const int64_t columns = c_.weightColumns(s_);
+      matrix(tensor::u, "u", f32, chunk_, columns, columns, {phase::weight, phase::weight}, Extent::chunk);
+    }
+    if (s_.isUniformRankOne && s_.dWeight) {
+      matrix(tensor::rowSum, "rowSum", f32, 1, h_, h_, sorted);
+      partialSums(tensor::rowPart0, kept_, {sorted.first, sorted.first}, extent);
+    }
+    if (!s_.dBias) return;
+    const int64_t classes = second ? std::min(c_.widestSlice(), v_) : v_;
+    vector(tensor::labelSums, "labelSums", f32, v_, sorted, Extent::classes);
+    const int64_t parts = std::max<int64_t>(1, ceilDiv(kept_, kSummedRows));
+    matrix(tensor::biasParts, "biasParts", f32, parts, classes, wholeStride(classes),
+           second ? Lifetime{phase::keptSlices, phase::ownSlices} : Lifetime{phase::bias, phase::bias},
+           extent);
+  }
+
+  void scaledRows() {
+    const bool second = s_.hasSecondPass;
+    const Lifetime life =
+        second ? Lifetime{phase::copyRows, phase::ownSlices} : Lifetime{phase::combine, phase::weight};
+    const bool apart =
+        s_.normalisesRows || s_.element != s_.exponentials || (s_.scalesRows && !s_.scalesInPlace);
+    if (second) allRows();
+    if (apart)
+      matrix(tensor::xs, "xs", s_.exponentials, kept_, h_, h_, life, second ? Extent::whole : Extent::chunk);
+    else
+      table_.addAlias(tensor::xs, "xs", second ? tensor::allX : tensor::xc);
+    if (s_.normalisesRows)
+      vector(tensor::gain, "gain", f32, 1,
+             second ? Lifetime{phase::sortAll, phase::ownSlices} : Lifetime{phase::sort, phase::weight});
+  }
+
+  void allRows() {
+    matrix(tensor::allX, "allX", s_.element, kept_, h_, h_, {phase::copyRows, phase::ownSlices});
+  }
+
+  // ---- Of a second pass ----------------------------------------------------------------------------------
+
+  void secondPass() {
+    if (!s_.dWeight) allRows();
+    slice(tensor::sliceE, tensor::sliceU, c_.sliceClasses, phase::ownSlices, Arena::workspace);
+    if (c_.borrowedSlices(s_) > 0) {
+      slice(tensor::borrowedE, tensor::borrowedU, c_.borrowedClasses, phase::borrowedSlices, Arena::borrowed);
+      const int64_t stored = c_.keptClasses + c_.borrowedSlices(s_) * c_.borrowedClasses;
+      table_.reserveBorrowed(stored * s_.classBytes(), {phase::borrowedSlices, phase::end});
+    }
+    if (!c_.keptClasses) return;
+    TensorEntry &kept =
+        matrixOfE(tensor::keptE, "keptE", n_, c_.keptClasses, {phase::gather, phase::keptSlices});
+    kept.arena = Arena::borrowed, kept.place = Place::highest, kept.extent = Extent::rows;
+    table_.reserveBorrowed(c_.keptClasses * s_.classBytes(), {phase::keptSlices, phase::end});
+    if (s_.dWeight) matrixOfU(tensor::keptU, "keptU", keptSlice(s_, c_), phase::keptSlices);
+  }
+
+  TensorEntry &matrixOfU(TensorId id, const char *name, int64_t classes, int during) {
+    const int64_t columns = c_.weightColumns(s_, classes);
+    return matrix(id, name, f32, std::min(classes, v_), columns, columns, {during, during});
+  }
+
+  void slice(TensorId e, TensorId u, int64_t most, int during, Arena arena) {
+    const int64_t classes = std::min(most, v_);
+    TensorEntry *entries[] = {&matrixOfE(e, "sliceE", n_, classes, {during, during}),
+                              s_.dWeight ? &matrixOfU(u, "sliceU", classes, during) : nullptr};
+    for (TensorEntry *entry : entries) {
+      if (!entry) continue;
+      entry->arena = arena;
+      if (arena == Arena::borrowed) entry->place = Place::highest;
+    }
+  }
+
+  const Scheme &s_;
+  const Config &c_;
+  const int64_t n_, h_, v_;
+  const int64_t chunk_, kept_; ///< rows of a chunk, and those that dW and db are made of at once
+  const int64_t tiles_;        ///< blocks of columns of the forward product
+  TensorTable table_;
+};
+
+} // namespace
+
+int64_t paddedStride(int64_t columns, ElementType element) {
+  const int64_t line = 128 / elementBytes(element);
+  const int64_t stride = roundUp(columns, line);
+  return stride % (16 * line) == 0 ? stride + line : stride;
+}
+
+TensorTable tensorsOf(const Scheme &scheme, const Config &config) {
+  return Declarations(scheme, config).placed();
+}
+
+int64_t workspaceBytes(const Scheme &scheme, const Config &config) {
+  return tensorsOf(scheme, config).workspaceBytes();
+}
+
+int64_t bytesOfE(const Scheme &scheme, int64_t rows, int64_t classes) {
+  const int64_t elements = saturatingProduct(rows, paddedStride(classes, scheme.exponentials));
+  return alignedBytes(saturatingProduct(elements, elementBytes(scheme.exponentials)));
+}
+
+int64_t bytesOfU(const Scheme &scheme, const Config &config, int64_t classes) {
+  if (!scheme.dWeight) return 0;
+  return alignedBytes(
+      saturatingProduct(std::min(classes, scheme.classes), 4 * config.weightColumns(scheme, classes)));
+}
+
+int64_t bytesOfSlice(const Scheme &scheme, const Config &config, int64_t most) {
+  const int64_t classes = std::min(most, scheme.classes);
+  return bytesOfE(scheme, scheme.rows, classes) + bytesOfU(scheme, config, classes);
+}
+
+bool borrowsChunk(const Scheme &scheme, int64_t chunkRows) {
+  if (!scheme.hasSecondPass || scheme.borrowedBytes == 0) return false;
+  const int64_t rowBytes = saturatingProduct(scheme.rows, elementBytes(scheme.exponentials));
+  const int64_t kept = scheme.borrowedBytes / (scheme.classBytes() + rowBytes);
+  const int64_t rows = std::min(chunkRows, scheme.rows);
+  return bytesOfE(scheme, rows, scheme.classes) <= kept * scheme.classBytes();
+}
+
+int64_t keptSlice(const Scheme &scheme, const Config &config) {
+  const int64_t slice = bytesOfSlice(scheme, config, config.sliceClasses);
+  const int64_t u = bytesOfU(scheme, config, config.widestSlice());
+  return u <= slice ? config.widestSlice() : config.sliceClasses;
+}
+
+int64_t borrowedBegin(const Scheme &scheme, int64_t bytes) {
+  const int64_t left = scheme.borrowedBytes - bytes;
+  return left < 0 ? left : left / kTensorAlignment * kTensorAlignment;
+}
+
+} // namespace tilewright::lce

@@ -1,0 +1,155 @@
+#pragma once
+
+#include "kernels/lce/config.h"
+#include "kernels/program/tensor_table.h"
+
+namespace tilewright::lce {
+
+/// The tensors of a call. N rows, of which C make a chunk, H columns, V classes, T blocks of columns of the
+/// forward product. K rows are kept to the end of a second pass: N where there is one, else C.
+namespace tensor {
+enum : TensorId {
+  // The caller's, as LinearCrossEntropyTensors names them.
+  hidden,
+  weight,
+  label,
+  gradOutput,
+  loss,
+  dHidden,
+  dWeight,
+  bias,
+  classWeight,
+  gradLse,
+  gradEntropy,
+  dBias,
+  monitored,
+  savedLse, ///< of a forward call, which a backward call reads
+
+  // The caller's where those are given, else of the workspace.
+  lse,
+  entropy,
+  argmax,
+  correct,
+
+  // Of the call.
+  status, ///< see CallStatus
+  row,
+  compactLabel, ///< N: the valid rows' numbers and labels
+  summary,      ///< 1: the number of valid rows
+  rowLoss,      ///< N
+  top,
+  norm, ///< N: of the monitored quantities
+  rowWeight,
+  weightFacts, ///< N, 2
+  classNorm,
+  classFactor, ///< V
+  classSum,
+  classPart0,
+  classPart1,  ///< 1×H, and partial sums on the way there
+  sumsInPlace, ///< dW's first columns as fp32, in its own memory
+  partial,
+  partialBias, ///< V×H, V: dW and db so far, where the result cannot hold them
+
+  // Of a chunk.
+  xc, ///< C×H: its rows of X
+  target,
+  redo,
+  pending, ///< C, C, 2
+  anchor,
+  rowNorm, ///< K
+  rate,
+  targetRate, ///< C
+  e,          ///< C×V
+  sums,
+  tops,
+  best,
+  total,   ///< C×T three times, C
+  rowSums, ///< C×T: the first of kRowSums
+  rowSumsEnd = rowSums + kRowSums,
+  scale = rowSumsEnd,
+  oneHot,
+  factor,
+  moment,
+  uniform,  ///< K
+  self,     ///< C
+  products, ///< (parts·rows)×H: of dX's split-K tail
+
+  // Of the gradients of the classes; of a chunk, or of all rows in a second pass.
+  xs,   ///< K×H: rows of X as dW multiplies them
+  gain, ///< 1
+  order,
+  run,  ///< K: rows sorted by label, and the lengths of label segments
+  slot, ///< V: where a label's segment begins
+  u,    ///< C × columns of dW: sums of the label segments
+  rowSum,
+  rowPart0,
+  rowPart1, ///< 1×H, and partial sums on the way there
+  labelSums,
+  biasParts, ///< V, P×V or P × the classes of a slice
+
+  // Of a second pass.
+  allX, ///< N×H: the valid rows of X
+  keptE,
+  borrowedE,
+  sliceE, ///< N × classes: saved by the first pass; of a slice in dW's memory; in the workspace
+  keptU,
+  borrowedU,
+  sliceU, ///< classes × columns of dW
+
+  count
+};
+} // namespace tensor
+static_assert(tensor::count <= TensorTable::kCapacity);
+
+/// The phases of a call, in their order. From `gather` to `hidden` they are repeated for each chunk; from
+/// `copyRows` on they are a second pass's.
+namespace phase {
+enum : int {
+  begin,
+  prepare,
+  gather,
+  forward,
+  repair,
+  combine,
+  complete,
+  sort,
+  weight,
+  bias,
+  keep,
+  hidden,
+  copyRows,
+  sortAll,
+  keptSlices,
+  borrowedSlices,
+  ownSlices,
+  end
+};
+} // namespace phase
+
+/// Every tensor that a call has beside the caller's, placed. `request.outputs` and the flags say which of the
+/// outputs are the caller's own; see `Outputs`.
+TensorTable tensorsOf(const Scheme &scheme, const Config &config);
+
+/// Bytes of the workspace.
+int64_t workspaceBytes(const Scheme &scheme, const Config &config);
+
+/// Elements between rows of E: they begin a cache line further than a power of two would have them, lest a
+/// column's rows share cache sets. A line is a GPU's: what TMA moves, 128 bytes a row, is then one.
+int64_t paddedStride(int64_t columns, ElementType element);
+
+// What a plan has to know of single tensors, in bytes.
+int64_t bytesOfE(const Scheme &scheme, int64_t rows, int64_t classes);
+int64_t bytesOfU(const Scheme &scheme, const Config &config, int64_t classes);
+/// E and u of a slice.
+int64_t bytesOfSlice(const Scheme &scheme, const Config &config, int64_t classes);
+
+/// Whether E of so many rows finds room in dW's memory, ahead of as many classes as may be kept there.
+bool borrowsChunk(const Scheme &scheme, int64_t chunkRows);
+/// Classes of a slice that was kept: the widest one's, if u of so many finds room where other slices are
+/// made.
+int64_t keptSlice(const Scheme &scheme, const Config &config);
+/// Where in dW's memory a tensor of so many bytes begins that is placed at its end; negative where there is
+/// no room.
+int64_t borrowedBegin(const Scheme &scheme, int64_t bytes);
+
+} // namespace tilewright::lce

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "kernels/lce/config.h"
+#include "runtime/device.h"
+
+namespace tilewright::lce {
+
+/// Tiles and schedules of the products on a device, and what they cost.
+
+/// The product in chunks or slices of `config`.
+Product chooseProduct(const Scheme &scheme, ProductKind kind, const DeviceInfo &device, const Config &config);
+
+Product chooseCpuProduct(const Scheme &scheme, ProductKind kind, const ProductShape &shape,
+                         const DeviceInfo &device);
+
+/// Whether a product can be computed by specialised warps, where a device has them: both operands are
+/// aligned, and of 16 bits; or of fp32 that is rounded to TF32, which `wgmma` takes where rows run along the
+/// contracted axis.
+bool allowsRoles(const Scheme &scheme, ProductKind kind);
+
+/// Whether a thread that holds more than 128 of a tile's sums has registers left for what becomes of them:
+/// not for what is there already, or for what all classes of a row get alike.
+bool allowsLargeTiles(const Scheme &scheme, ProductKind kind);
+
+/// Sums of a tile that each thread of specialised warps holds; 192 at most.
+int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles);
+
+/// Tiles that the busiest of a device's workers computes of a product; of dX, in the time of whole ones, with
+/// the tail that suits it.
+double roundsOf(ProductKind kind, const Product &product, const ProductShape &shape, const DeviceInfo &device,
+                int64_t tailBytes = kMostTailBytes);
+
+/// Time that a GPU's busiest multiprocessor takes for them, copies of rows and columns included, in
+/// multiply-adds.
+double productTime(ProductKind kind, const Product &product, const ProductShape &shape,
+                   const DeviceInfo &device, int64_t tailBytes = kMostTailBytes);
+
+/// Tile swizzle: how many rows of tiles specialised warps walk column by column, so that the
+/// fewest bytes of operands with numbers of so many bytes come from memory: one wave of tiles reads strips of
+/// both operands once, and a strip that stays in the second-level cache is hardly read again. Such that a
+/// wave of the multiprocessors, which may work in clusters, is of whole columns, or all rows where they stay
+/// in the cache. What tiles that are `stored` write takes a part of it.
+int chooseRaster(const Product &product, const ProductShape &shape, int64_t numberBytes, bool stored,
+                 const DeviceInfo &device);
+
+/// Shared memory that a program of specialised warps takes, in bytes: the TMA pipeline's stages, and the
+/// stores' buffers.
+int64_t sharedBytesOf(const Scheme &scheme, ProductKind kind, const Product &product);
+
+/// Time that a GPU's multiprocessor takes for the chunks' logits and dX, and for what each chunk has beside
+/// the products, in multiply-adds.
+double chunksCost(const Scheme &scheme, const Config &config, const DeviceInfo &device);
+
+/// The same of a second pass, its launches included.
+double secondPassCost(const Scheme &scheme, const Config &config, const DeviceInfo &device);
+
+/// The tail that suits the product of dX; none where warps are alike.
+void chooseTail(const Scheme &scheme, const DeviceInfo &device, Config &config);
+
+/// Tuning is of the plain loss. Where options leave too few registers for what it found for a product, what
+/// `plan` would choose for that takes its place.
+void fitToOptions(const Scheme &scheme, const DeviceInfo &device, Config &config);
+
+} // namespace tilewright::lce

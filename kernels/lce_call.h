@@ -1,0 +1,36 @@
+#pragma once
+
+#include "kernels/lce/program.h"
+#include "kernels/linear_cross_entropy.h"
+#include "kernels/program/prepared_call.h"
+
+namespace tilewright::lce {
+
+/// What the tensors and options of a call ask for; user errors as `linearCrossEntropy` promises them, those
+/// of labels and workspace limits aside.
+StatusOr<Request> requestFor(const LinearCrossEntropyTensors &tensors,
+                             const LinearCrossEntropyOptions &options, const DeviceInfo &device,
+                             CallPass pass = CallPass::fused);
+
+/// Whether the matrices of the products, and all of their rows, begin at multiples of 16 bytes.
+bool areAligned(const LinearCrossEntropyTensors &tensors);
+
+/// A call in a configuration of one's own.
+StatusOr<std::shared_ptr<const PreparedCall>> prepareCall(Runtime &runtime, const Request &request,
+                                                          const Config &config,
+                                                          const LinearCrossEntropyOptions &options);
+
+/// The caller's tensors by their ids.
+class TensorsById {
+public:
+  explicit TensorsById(const LinearCrossEntropyTensors &tensors);
+  operator TensorPointers() const { return pointers_; }
+
+private:
+  const TensorRef *pointers_[TensorTable::kCapacity];
+};
+
+/// The kernels of one product alone, one after the other: whoever compiles many has threads enough.
+Status compileProduct(Runtime &runtime, const Request &request, const Config &config, ProductKind product);
+
+} // namespace tilewright::lce

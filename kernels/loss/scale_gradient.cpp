@@ -1,0 +1,28 @@
+#include "kernels/loss/dsl_helpers.h"
+#include "kernels/loss/kernels.h"
+
+namespace tilewright {
+
+Kernel scaleGradient(ElementType element, bool inPlace) {
+  const std::string place = inPlace ? ",in place" : "";
+  return defineKernel(
+      "loss_scale_gradient", elementName(element) + place, [element, inPlace](KernelBuilder &k) {
+        constexpr int64_t kRows = 16, kColumns = 512; // few programs, as most often none has anything to do
+        const View gradient = inPlace ? View() : k.input("gradient", element, 2);
+        const View scale = k.input("scale", ElementType::f32, 1);
+        const View scaled = k.output("scaled", element, 2);
+
+        const auto [rows, columns] = k.block(scaled.dim(0), scaled.dim(1), kRows, kColumns);
+        const Tile factor = scale[k.range(Axis::rows, k.constant(0), 1)];
+        const View from = inPlace ? scaled : gradient;
+        const auto store = [&, rows = rows, columns = columns] {
+          k.store(scaled, rows, columns, factor * from.at(rows, columns));
+        };
+        if (inPlace)
+          k.ifThen(k.toCondition(factor != 1), store);
+        else
+          store();
+      });
+}
+
+} // namespace tilewright

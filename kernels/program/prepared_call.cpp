@@ -1,0 +1,169 @@
+#include "kernels/program/prepared_call.h"
+
+#include <algorithm>
+
+namespace tilewright {
+namespace {
+
+constexpr uintptr_t kAlignment = 16; ///< bytes, as `CompileOptions::alignedMatrices` promises
+
+std::string describe(const TensorRef &tensor) {
+  if (!tensor.data) return "none";
+  std::string text = std::to_string(tensor.sizes[0]);
+  if (tensor.rank == 2)
+    text +=
+        "x" + std::to_string(tensor.sizes[1]) + " with a row stride of " + std::to_string(tensor.rowStride);
+  return text + " " + elementName(tensor.element);
+}
+
+std::string describe(const TensorEntry &entry) {
+  TensorRef tensor{reinterpret_cast<void *>(kAlignment),
+                   entry.element,
+                   entry.rank,
+                   {entry.rows, entry.columns},
+                   entry.rowStride};
+  return describe(tensor);
+}
+
+struct Span {
+  uintptr_t begin = 0, end = 0;
+  bool meets(const Span &other) const { return begin < other.end && other.begin < end; }
+};
+
+/// From the first element to behind the last one.
+Span spanOf(const TensorRef &tensor) {
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
+  if (tensor.elements() == 0) return {begin, begin};
+  const int64_t elements =
+      tensor.rank == 1 ? tensor.sizes[0] : (tensor.sizes[0] - 1) * tensor.rowStride + tensor.sizes[1];
+  return {begin, begin + static_cast<uintptr_t>(elements) * elementBytes(tensor.element)};
+}
+
+} // namespace
+
+StatusOr<std::unique_ptr<const PreparedCall>> PreparedCall::make(Runtime &runtime, Program program,
+                                                                 Facts facts) {
+  TW_RETURN_IF_ERROR(program.loadKernels(runtime));
+  return std::unique_ptr<const PreparedCall>(
+      new PreparedCall(runtime.device(), std::move(program), std::move(facts)));
+}
+
+bool PreparedCall::isAsPrepared(const CallersTensor &callers, const TensorRef &tensor) const {
+  const TensorTable &table = program_.table();
+  if (!table.has(callers.id) || table[callers.id].arena != Arena::caller) return !tensor.data;
+  const TensorEntry &entry = table[callers.id];
+  if (!tensor.data || tensor.element != entry.element || tensor.rank != entry.rank ||
+      tensor.sizes[0] != entry.rows)
+    return !tensor.data && entry.rows == 0 &&
+           entry.rank == tensor.rank; // without rows an address means nothing
+  if (entry.rank == 2 && (tensor.sizes[1] != entry.columns || tensor.rowStride != entry.rowStride))
+    return false;
+  return !callers.mustBeAligned || reinterpret_cast<uintptr_t>(tensor.data) % kAlignment == 0;
+}
+
+bool PreparedCall::fits(TensorPointers tensors) const {
+  return std::all_of(facts_.callers.begin(), facts_.callers.end(), [&](const CallersTensor &callers) {
+    return isAsPrepared(callers, *tensors[callers.id]);
+  });
+}
+
+Status PreparedCall::mismatch(const CallersTensor &callers, const TensorRef &tensor) const {
+  const TensorTable &table = program_.table();
+  const bool isWanted = table.has(callers.id) && table[callers.id].arena == Arena::caller;
+  return userError(std::string(callers.name) + ": the call was prepared for " +
+                   (isWanted ? describe(table[callers.id]) : "none") +
+                   (callers.mustBeAligned ? " at a multiple of 16 bytes" : "") + ", found " +
+                   describe(tensor) + "; prepare a call for such a tensor");
+}
+
+Status PreparedCall::check(TensorPointers tensors, const CallMemory &memory) const {
+  for (const CallersTensor &callers : facts_.callers)
+    if (!isAsPrepared(callers, *tensors[callers.id])) return mismatch(callers, *tensors[callers.id]);
+  if (memory.bytes < workspaceBytes())
+    return userError("the call needs a workspace of " + std::to_string(workspaceBytes()) + " bytes, found " +
+                     std::to_string(memory.bytes));
+  if (!memory.workspace || reinterpret_cast<uintptr_t>(memory.workspace) % kTensorAlignment)
+    return userError("the workspace must be aligned to " + std::to_string(kTensorAlignment) +
+                     " bytes, found a pointer that is " + (memory.workspace ? "not" : "null"));
+  TW_RETURN_IF_ERROR(checkOverlaps(tensors, memory));
+  return checkAddresses(tensors);
+}
+
+Status PreparedCall::checkOverlaps(TensorPointers tensors, const CallMemory &memory) const {
+  const auto overlap = [](const char *a, const char *b) {
+    return userError(std::string(a) + " overlaps " + b + "; outputs must have memory of their own");
+  };
+  const auto workspace = reinterpret_cast<uintptr_t>(memory.workspace);
+  const Span ofWorkspace = {workspace, workspace + static_cast<uintptr_t>(memory.bytes)};
+  for (const CallersTensor &a : facts_.callers) {
+    if (!tensors[a.id]->data) continue;
+    const Span span = spanOf(*tensors[a.id]);
+    if (span.meets(ofWorkspace)) return overlap(a.name, "the workspace");
+    if (!a.isOutput) continue;
+    for (const CallersTensor &b : facts_.callers) {
+      const bool isSame =
+          b.id == a.id || (b.id == a.mayReplace && tensors[b.id]->data == tensors[a.id]->data);
+      if (!isSame && tensors[b.id]->data && span.meets(spanOf(*tensors[b.id])))
+        return overlap(a.name, b.name);
+    }
+  }
+  return Status();
+}
+
+Status PreparedCall::checkAddresses(TensorPointers tensors) const {
+  for (const CallersTensor &callers : facts_.callers) {
+    const void *address = tensors[callers.id]->data;
+    if (!address || reached_[callers.id].load(std::memory_order_relaxed) == address) continue;
+    if (const Status status = device_.checkAddress(address); !status.ok())
+      return Status(status.kind(), std::string(callers.name) + ": " + status.message());
+    reached_[callers.id].store(address, std::memory_order_relaxed);
+  }
+  return Status();
+}
+
+ProgramMemory PreparedCall::memoryOf(TensorPointers tensors, const CallMemory &memory,
+                                     void **addresses) const {
+  for (const CallersTensor &callers : facts_.callers)
+    addresses[callers.id] = tensors[callers.id]->data;
+  ProgramMemory result;
+  result.workspace = static_cast<char *>(memory.workspace);
+  result.callers = addresses;
+  result.status = memory.status.words();
+  if (facts_.borrowed != kNoTensor)
+    result.borrowed =
+        reinterpret_cast<char *>(alignedBytes(reinterpret_cast<intptr_t>(tensors[facts_.borrowed]->data)));
+  return result;
+}
+
+/// What a run found, on a device that has done it by now.
+Status PreparedCall::reportOf(const CallMemory &memory, int64_t sequence) const {
+  if (device_.target().kind != TargetKind::cpu) return Status();
+  if (memory.status.valid()) return memory.status.error();
+  const TensorEntry &entry = program_.table()[program_.statusTensor()];
+  return statusOf(
+      reinterpret_cast<const int64_t *>(static_cast<const char *>(memory.workspace) + entry.offset),
+      sequence);
+}
+
+Status PreparedCall::run(TensorPointers tensors, const CallMemory &memory, Stream stream) const {
+  TW_RETURN_IF_ERROR(check(tensors, memory));
+  void *addresses[TensorTable::kCapacity];
+  ProgramMemory places = memoryOf(tensors, memory, addresses);
+  CallStatus status = memory.status;
+  // Without a status the words are in the workspace, which may hold anything: a number that no memory holds
+  // by chance.
+  constexpr int64_t kNoStatus = 0x7477737461747573;
+  places.sequence =
+      status.valid() ? status.beginRun(program_.rows().all > 0, facts_.checksWeights) : kNoStatus;
+  TW_RETURN_IF_ERROR(program_.run(device_, places, stream));
+  return reportOf(memory, places.sequence);
+}
+
+Status PreparedCall::runTagged(TensorPointers tensors, const CallMemory &memory, Stream stream,
+                               int tag) const {
+  TW_RETURN_IF_ERROR(check(tensors, memory));
+  void *addresses[TensorTable::kCapacity];
+  return program_.runTagged(device_, memoryOf(tensors, memory, addresses), stream, tag);
+}
+
+} // namespace tilewright
