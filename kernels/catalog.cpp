@@ -3,6 +3,7 @@
 #include "kernels/ce/kernels.h"
 #include "kernels/examples/examples.h"
 #include "kernels/lce/kernels.h"
+#include "kernels/lce/label_sort.h"
 #include "kernels/loss/kernels.h"
 
 namespace tilewright {
@@ -54,7 +55,16 @@ Kernel lceKeep(ElementType element) { return lce::keep({element, {32, kBlock.col
 Kernel lceCopyRows(ElementType element) { return lce::copyRows(element, element); }
 Kernel lceLogits(ElementType element) { return lce::logits({element, element, kBlock}); }
 Kernel lceRankLabels(ElementType) { return lce::rankLabels(); }
+constexpr lce::DigitSpec kDigit{64, false}; // of 128256 classes
+Kernel lceCountDigits(ElementType) { return lce::countDigits(kDigit); }
+Kernel lceScanDigits(ElementType) { return lce::scanDigits(kDigit.radix); }
+Kernel lcePlaceByDigit(ElementType) { return lce::placeByDigit(kDigit); }
+Kernel lceFindSegments(ElementType) { return lce::findSegments(); }
+Kernel lceMeasureSegments(ElementType) { return lce::measureSegments(); }
 Kernel lceOneHotSum(ElementType element) { return lce::oneHotSum({element, 512}); }
+Kernel lceOneHotPieces(ElementType element) { return lce::oneHotPieces(element, 256); }
+Kernel lceOneHotSumOfPieces(ElementType element) { return lce::oneHotSumOfPieces({element, 256}); }
+CompileOptions piecesOptions(TargetKind) { return lce::oneHotPiecesOptions(); }
 Kernel lceDx(ElementType element) { return lce::dHidden({element, element, element, kBlock}); }
 Kernel lceDxParts(ElementType element) { return lce::dHiddenParts({element, element, kBlock, 3}); }
 Kernel lceDxTotal(ElementType element) {
@@ -76,6 +86,8 @@ ElementType halfOf(ElementType element) { return element == ElementType::f32 ? E
 Kernel lceRoundSums(ElementType element) { return lce::roundSums({halfOf(element), true}); }
 Kernel lceWidenSums(ElementType element) { return lce::widenSums(halfOf(element)); }
 Kernel lossCompactRows(ElementType) { return compactRows({ElementType::i64, {}}); }
+Kernel lossCountRows(ElementType) { return countRows(ElementType::i64); }
+Kernel lossScanRows(ElementType) { return scanRows(); }
 Kernel lossReduce(ElementType) { return reduceLoss(true); }
 Kernel ceRow(ElementType element) { return ce::row({element, {}}); }
 Kernel ceRowGradient(ElementType element) {
@@ -92,6 +104,8 @@ Kernel ceRowOptions(ElementType element) {
 const std::vector<CatalogEntry> &kernelCatalog() {
   static const std::vector<CatalogEntry> catalog = {
       {"loss_compact_rows", "numbers the rows that are not ignored", lossCompactRows},
+      {"loss_count_rows", "for many rows: how many of each block are not ignored", lossCountRows},
+      {"loss_scan_rows", "for many rows: how many are not ignored before each group of blocks", lossScanRows},
       {"loss_reduce", "the mean of the rows' losses", lossReduce},
       {"lce_gather_rows", "linear cross entropy: a chunk's rows of X and their targets' logits",
        lceGatherRows},
@@ -119,7 +133,20 @@ const std::vector<CatalogEntry> &kernelCatalog() {
       {"lce_logits", "the logits alone", lceLogits},
       {"lce_rank_labels", "linear cross entropy: sorts a chunk's rows by label", lceRankLabels,
        lce::rankLabelsOptions},
+      {"lce_count_digits",
+       "linear cross entropy: sorts many rows by label; a digit's histogram of each block", lceCountDigits,
+       lce::sortOptions},
+      {"lce_scan_digits", "the same: where a group of blocks has its rows of each digit", lceScanDigits,
+       lce::sortOptions},
+      {"lce_place_by_digit", "the same: puts the rows there", lcePlaceByDigit, lce::sortOptions},
+      {"lce_find_segments", "the same: where each label's rows begin", lceFindSegments, lce::sortOptions},
+      {"lce_measure_segments", "the same: how many rows each label has", lceMeasureSegments,
+       lce::sortOptions},
       {"lce_one_hot_sum", "linear cross entropy: the targets' part of dW", lceOneHotSum},
+      {"lce_one_hot_pieces", "linear cross entropy: pieces of that, for labels with many rows",
+       lceOneHotPieces, piecesOptions},
+      {"lce_one_hot_sum_of_pieces", "linear cross entropy: the targets' part of dW of its pieces",
+       lceOneHotSumOfPieces, piecesOptions},
       {"lce_dx", "linear cross entropy: dX", lceDx},
       {"lce_dx_parts", "linear cross entropy: products of dX in three parts of the classes", lceDxParts},
       {"lce_dx_total", "linear cross entropy: dX of such parts", lceDxTotal},

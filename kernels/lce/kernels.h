@@ -215,6 +215,27 @@ CompileOptions oneHotSumOptions(); ///< that suit it
 /// (label C, one_hot C, order C, run C, out sums V)
 Kernel labelSums();
 
+/// The same sums for chunks of many rows, where runs may be long: kRunPiece sorted positions are a piece, and
+/// the pieces of a run are summed by programs of their own. There are P = C / kRunPiece pieces, rounded up.
+/// pieces[p] = what piece p has of a run that began in a piece before; where there is none, it is not
+/// defined.
+///
+/// (x N×H, row C, one_hot C, label C, order C, run C, slot V, out pieces P×H)
+constexpr int64_t kRunPiece = 512;
+Kernel oneHotPieces(ElementType element, int64_t columns);
+/// u, of what pieces have of their own runs and of `pieces`.
+///
+/// (x N×H, row C, one_hot C, order C, run C[, slot V], pieces P×H, out u C×H or V×H)
+Kernel oneHotSumOfPieces(const OneHotSumSpec &spec);
+CompileOptions oneHotPiecesOptions(); ///< that suit these two
+
+/// The same of `labelSums`.
+///
+/// (one_hot C, label C, order C, run C, slot V, out pieces P)
+Kernel labelPieces();
+/// (one_hot C, order C, run C, slot V, pieces P, out sums V)
+Kernel labelSumsOfPieces();
+
 /// dX_i = r_i (E W)_i + t_i w_y [- uniform_i Σ_j u_j w_j][+ self_i x_i].
 ///
 /// (e C×V, w V×H, label C, scale C, one_hot C, row C[, uniform C, class_sum 1×H][, self C, xc C×H], out dx

@@ -40,12 +40,9 @@ Kernel weightFacts(bool mean) {
     k.store(facts, place(1), sum(weights, Axis::columns) / cast(size, ElementType::f32));
     const Tile good = (weights >= 0) & (weights < std::numeric_limits<float>::infinity());
     const Tile firstBad = min(select(good, size, classes.positions()), Axis::columns);
-    const auto wide = [&](const Tile &value) { return cast(value, ElementType::i64); };
-    const Tile none = k.toTile(k.constant(0), ElementType::i64),
-               one = k.toTile(k.constant(1), ElementType::i64);
-    const Tile reported = select(firstBad < size, wide(firstBad) + one, none);
-    k.store(status, place(kBadClassPlace), reported);
-    k.store(status, place(kWeightCheck), k.toTile(sequence, ElementType::i64) + reported);
+    const Tile badPlace = cast(select(firstBad < size, firstBad + 1, 0), ElementType::i64);
+    k.store(status, place(kBadClassPlace), badPlace);
+    k.store(status, place(kWeightCheck), k.toTile(sequence, ElementType::i64) + badPlace);
   });
 }
 

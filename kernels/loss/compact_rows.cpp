@@ -1,37 +1,157 @@
+#include <limits>
+#include <utility>
+
 #include "kernels/loss/dsl_helpers.h"
 #include "kernels/loss/kernels.h"
 #include "runtime/call_status.h"
 
 namespace tilewright {
 
-// Every program counts the valid rows before its block by itself: with this block, that costs N²/2·64 reads
-// of labels, next to nothing beside the N·H·V of the products, and no second kernel. A GPU's thread keeps a
-// number for each of the rows, as it may have to clear them.
+// A GPU's thread keeps a number for each of the rows, as it may have to clear them.
 constexpr int64_t kBlock = 64;
+static_assert(kCountedRows % kBlock == 0);
 
 namespace {
 
-/// In the words of runtime/call_status.h; a place of 0 says that every label is good.
-void reportLabel(KernelBuilder &k, const View &status, const Tile &sequence, const Tile &place,
-                 const Tile &label, const Tile &classes, const Tile &ignoreIndex) {
-  const auto store = [&](CallStatusWord word, const Tile &value) {
+/// Which labels are classes, and which of these are not ignored.
+struct LabelTest {
+  Tile classes, ignored; ///< i64
+  LabelTest(KernelBuilder &k, const Index &ignore, const Index &classes)
+      : classes(k.toTile(classes, ElementType::i64)), ignored(k.toTile(ignore, ElementType::i64)) {}
+  Tile isClass(const Tile &y) const { return (y >= 0) & (y < classes); }
+  Tile isValid(const Tile &y) const { return isClass(y) & (y != ignored); }
+  Tile isGood(const Tile &y) const { return isClass(y) | (y == ignored); }
+};
+
+Tile wide(const Tile &y) { return cast(y, ElementType::i64); }
+
+Tile rowCount(KernelBuilder &k, const View &label) { return k.toTile(label.dim(0), ElementType::i32); }
+
+/// What a program has to know of rows that are not its own.
+struct AllRows {
+  Tile valid;    ///< how many are valid
+  Tile firstBad; ///< the first one whose label is neither a class nor ignored, else the number of rows
+};
+
+/// Read off all labels.
+struct UncountedRows {
+  KernelBuilder &k;
+  const View &label;
+  const LabelTest &test;
+
+  /// The number of valid rows before a row.
+  Tile validBefore(const Index &row) const {
+    const Range all = k.whole(label.dim(0));
+    return count(k, test.isValid(wide(label[all])) & (all.positions() < k.toTile(row, ElementType::i32)));
+  }
+  AllRows all() const {
+    const Range all = k.whole(label.dim(0));
+    const Tile every = wide(label[all]);
+    const Tile bad = select(test.isGood(every), rowCount(k, label), all.positions());
+    return {count(k, test.isValid(every)), min(bad, Axis::columns)};
+  }
+};
+
+/// Read off what `countRows` and `scanRows` counted, and the labels of one block of theirs.
+struct CountedRows {
+  KernelBuilder &k;
+  const View &label;
+  const LabelTest &test;
+  const View &counts, &starts;
+
+  Tile validBefore(const Index &row) const {
+    const Index block = row / kCountedRows, group = block / kCountedBlocks;
+    const Range blocks = k.range(Axis::columns, group * kCountedBlocks, kCountedBlocks);
+    const Tile isBefore = blocks.positions() < k.toTile(block, ElementType::i32);
+    const Tile inGroup = sum(select(isBefore, onlyRow(k, counts, blocks), 0), Axis::columns);
+    const Range own = k.range(Axis::columns, block * kCountedRows, kCountedRows);
+    const Tile isOwnBefore = own.positions() < k.toTile(row, ElementType::i32);
+    return startAt(group) + inGroup + count(k, test.isValid(wide(label[own])) & isOwnBefore);
+  }
+  AllRows all() const {
+    const Index groups = starts.dim(0) - 2;
+    return {startAt(groups), startAt(groups + 1)};
+  }
+
+private:
+  Tile startAt(const Index &i) const { return starts[k.range(Axis::rows, i, 1)]; }
+};
+
+/// In the words of runtime/call_status.h. Where no label is bad, `firstBad` is the number of rows, and a load
+/// there gives 0.
+void storeLabelStatus(KernelBuilder &k, const View &status, const View &label, const LabelTest &test,
+                      const Tile &firstBad, const Index &sequence) {
+  const Tile isBad = firstBad < rowCount(k, label);
+  const std::pair<CallStatusWord, Tile> words[] = {
+      {kBadRowPlace, select(isBad, wide(firstBad) + 1, 0)},
+      {kBadLabel, wide(label[k.range(Axis::rows, k.toIndex(firstBad), 1)])},
+      {kLabelClasses, select(isBad, test.classes, 0)},
+      {kLabelIgnoreIndex, select(isBad, test.ignored, 0)}};
+  Tile check = k.toTile(sequence, ElementType::i64);
+  for (const auto &[word, value] : words) {
     k.store(status, k.range(Axis::rows, k.constant(word), 1), value);
-  };
-  store(kBadRowPlace, place);
-  store(kBadLabel, label);
-  store(kLabelClasses, classes);
-  store(kLabelIgnoreIndex, ignoreIndex);
-  store(kLabelCheck, sequence + place + label + classes + ignoreIndex);
+    check = check + value;
+  }
+  k.store(status, k.range(Axis::rows, k.constant(kLabelCheck), 1), check);
 }
 
 } // namespace
 
+Kernel countRows(ElementType labelType) {
+  return defineKernel("loss_count_rows", elementName(labelType), [labelType](KernelBuilder &k) {
+    const View label = k.input("label", labelType, 1);
+    const Index ignore = k.index("ignore_index"), classes = k.index("classes");
+    const View counts = k.output("counts", ElementType::i32, 2);
+
+    const LabelTest test(k, ignore, classes);
+    const Range rows = k.blockColumns(label.dim(0), kCountedRows);
+    const Tile isRow = inside(k, rows, label.dim(0)), mine = wide(label[rows]);
+    const Tile bad = select(test.isGood(mine) | (rows.positions() >= rowCount(k, label)), rowCount(k, label),
+                            rows.positions());
+    const auto store = [&](int64_t row, const Tile &value) {
+      k.store(counts, k.range(Axis::rows, k.constant(row), 1), k.range(Axis::columns, k.programId(0), 1),
+              value);
+    };
+    store(0, count(k, test.isValid(mine) & isRow));
+    store(1, min(bad, Axis::columns));
+  });
+}
+
+// One program: it reads two numbers for kCountedRows rows, in steps of a group.
+Kernel scanRows() {
+  return defineKernel("loss_scan_rows", "", [](KernelBuilder &k) {
+    const View counts = k.input("counts", ElementType::i32, 2);
+    const View starts = k.output("starts", ElementType::i32, 1);
+
+    const Index blocks = counts.dim(1), groups = starts.dim(0) - 2;
+    const auto store = [&](const Index &i, const Tile &value) {
+      k.store(starts, k.range(Axis::rows, i, 1), value);
+    };
+    const Tile most = integer(k, std::numeric_limits<int32_t>::max());
+    const auto addGroup = [&](const Index &i, const std::vector<Tile> &carried) {
+      const Range group = k.range(Axis::columns, i, kCountedBlocks);
+      const auto row = [&](int64_t r) { return counts.at(k.range(Axis::rows, k.constant(r), 1), group); };
+      store(i / kCountedBlocks, carried[0]);
+      const Tile bad = select(inside(k, group, blocks), row(1), most);
+      return std::vector<Tile>{carried[0] + sum(row(0), Axis::columns),
+                               min(carried[1], min(bad, Axis::columns))};
+    };
+    const std::vector<Tile> all =
+        k.forRange(k.constant(0), blocks, kCountedBlocks, {integer(k, 0), most}, addGroup);
+    store(groups, all[0]);
+    store(groups + 1, all[1]);
+  });
+}
+
 Kernel compactRows(const CompactRowsSpec &spec) {
   const std::string clears = spec.dHidden ? std::string(",dx=") + elementName(*spec.dHidden) : "";
-  return defineKernel("loss_compact_rows", elementName(spec.label) + clears, [spec](KernelBuilder &k) {
+  const std::string specialisation = elementName(spec.label) + clears + (spec.counted ? ",counted" : "");
+  return defineKernel("loss_compact_rows", specialisation, [spec](KernelBuilder &k) {
     const View label = k.input("label", spec.label, 1);
     const Index ignore = k.index("ignore_index"), classes = k.index("classes");
     const Index sequence = k.index("sequence");
+    const View counts = spec.counted ? k.input("counts", ElementType::i32, 2) : View();
+    const View starts = spec.counted ? k.input("starts", ElementType::i32, 1) : View();
     const View row = k.output("row", ElementType::i32, 1);
     const View compactLabel = k.output("compact_label", ElementType::i32, 1);
     const View summary = k.output("summary", ElementType::i32, 1);
@@ -41,20 +161,16 @@ Kernel compactRows(const CompactRowsSpec &spec) {
     const View dHidden = spec.dHidden ? k.output("dx", *spec.dHidden, 2) : View();
 
     const Index n = label.dim(0);
-    const Range rows = k.blockRows(n, kBlock), across = rows.along(Axis::columns), all = k.whole(n);
-    const Tile begin = k.toTile(rows.begin, ElementType::i32);
-    const Tile ignored = k.toTile(ignore, ElementType::i64);
-    const auto isClass = [&](const Tile &y) { return (y >= 0) & (y < k.toTile(classes, ElementType::i64)); };
-    const auto isValid = [&](const Tile &y) { return isClass(y) & (y != ignored); };
-
-    const auto wide = [](const Tile &y) { return cast(y, ElementType::i64); };
-    const Tile mine = wide(label[rows]), others = wide(label[across]), every = wide(label[all]);
-    const Tile isMineValid = isValid(mine) & inside(k, rows, n);
-    const Tile before = count(k, isValid(every) & (all.positions() < begin));
-    const Tile place = before + count(k, isValid(others) & (across.positions() < rows.positions()));
-    // Others fill the places behind from the last one on.
-    const Tile othersBefore = rows.positions() - place,
-               fromEnd = k.toTile(n, ElementType::i32) - 1 - othersBefore;
+    const LabelTest test(k, ignore, classes);
+    const Range rows = k.blockRows(n, kBlock), across = rows.along(Axis::columns);
+    const UncountedRows uncounted{k, label, test};
+    const CountedRows counted{k, label, test, counts, starts};
+    const Tile before = spec.counted ? counted.validBefore(rows.begin) : uncounted.validBefore(rows.begin);
+    const Tile mine = wide(label[rows]), isMineValid = test.isValid(mine) & inside(k, rows, n);
+    const Tile isBesideValid = test.isValid(wide(label[across])) & (across.positions() < rows.positions());
+    const Tile place = before + count(k, isBesideValid);
+    // Rows that are not valid fill the places behind from the last one on.
+    const Tile othersBefore = rows.positions() - place, fromEnd = rowCount(k, label) - 1 - othersBefore;
     const Tile target = select(isMineValid, place, select(inside(k, rows, n), fromEnd, -1));
     k.scatter(row, target, select(isMineValid, rows.positions(), -1));
     k.scatter(compactLabel, target, select(isMineValid, cast(mine, ElementType::i32), -1));
@@ -68,17 +184,9 @@ Kernel compactRows(const CompactRowsSpec &spec) {
     }
 
     k.ifThen(rows.begin == k.constant(0), [&] {
-      const Tile size = k.toTile(n, ElementType::i32);
-      const Tile good = isClass(every) | (every == ignored);
-      k.store(summary, k.range(Axis::rows, k.constant(0), 1), count(k, isValid(every)));
-      const Tile firstBad = min(select(good, size, all.positions()), Axis::columns);
-      const Tile isBad = firstBad < size;
-      // Behind the last row there is no label to be read.
-      const Tile found = wide(label[k.range(Axis::rows, k.toIndex(select(isBad, firstBad, 0)), 1)]);
-      const auto wideIndex = [&](const Index &index) { return k.toTile(index, ElementType::i64); };
-      const Tile none = wideIndex(k.constant(0)), row = wide(firstBad) + wideIndex(k.constant(1));
-      reportLabel(k, status, wideIndex(sequence), select(isBad, row, none), select(isBad, found, none),
-                  wideIndex(classes), ignored);
+      const AllRows all = spec.counted ? counted.all() : uncounted.all();
+      k.store(summary, k.range(Axis::rows, k.constant(0), 1), all.valid);
+      storeLabelStatus(k, status, label, test, all.firstBad, sequence);
     });
   });
 }

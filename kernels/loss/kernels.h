@@ -11,24 +11,43 @@ namespace tilewright {
 /// What the losses share. Rows that are not ignored are called *valid*.
 
 /// Numbers the valid rows: row[p] and compactLabel[p] of the p-th one, -1 behind the last. `summary` gets
-/// the number of valid rows; `status` (CallStatus) the first row whose label is neither a class nor
-/// ignored, if there is one, in the name of run `sequence`. Losses, lse and dX of all other rows become 0.
+/// the number of valid rows; `status` (runtime/call_status.h) the first row whose label is neither a class
+/// nor ignored, or that there is none. Losses, lse and dX of all other rows become 0.
 ///
-/// (label N, ignore_index, classes, sequence, out row N, out compact_label N, out summary 1, out status 8,
-///  out row_loss N, out lse N[, out dx N×H])
+/// Each program has to know how many valid rows there are before its own. It reads all labels, which for many
+/// rows takes time that grows with N²; or, with `counted`, what `countRows` and then `scanRows` counted. That
+/// pays for more rows than kMostUncountedRows.
+///
+/// (label N, ignore_index, classes, sequence[, counts 2×B, starts G+2], out row N, out compact_label N,
+///  out summary 1, out status 8, out row_loss N, out lse N[, out dx N×H])
 struct CompactRowsSpec {
   ElementType label;
   std::optional<ElementType> dHidden; ///< its type, when there is one to clear
+  bool counted = false;
 };
 Kernel compactRows(const CompactRowsSpec &spec);
+
+constexpr int64_t kMostUncountedRows = 16384;
+constexpr int64_t kCountedRows = 512;  ///< of a block: B = N / kCountedRows, rounded up
+constexpr int64_t kCountedBlocks = 32; ///< of a group: G = B / kCountedBlocks, rounded up
+
+/// counts[0] = the number of valid rows in each block; counts[1] = the block's first row whose label is
+/// neither a class nor ignored, N where there is none.
+///
+/// (label N, ignore_index, classes, out counts 2×B)
+Kernel countRows(ElementType label);
+
+/// starts[g] = the number of valid rows before group g; then that of all rows, and the first bad row of all.
+///
+/// (counts 2×B, out starts G+2)
+Kernel scanRows();
 
 /// loss = Σ row_loss, or for a mean that over the number of valid rows.
 ///
 /// (row_loss N, summary 1, out loss 1)
 Kernel reduceLoss(bool mean);
 
-/// scaled = scale · gradient. In place, where `scaled` holds the gradient, nothing is done where the scale
-/// is 1.
+/// scaled = scale · gradient. In place, where `scaled` holds the gradient, nothing is done where the scale is 1.
 ///
 /// ([gradient R×C,] scale 1, out scaled R×C)
 Kernel scaleGradient(ElementType element, bool inPlace);
@@ -40,8 +59,8 @@ Kernel rowWeights();
 
 /// weight_facts[0] is what a mean multiplies weighted losses with when it then divides by the number of valid
 /// rows: that number over Σ u_y, 0 where that is 0 (without `mean` 1). weight_facts[1] = Σ_c u_c / V.
-/// `status` (CallStatus) gets the first class whose weight is negative or not finite, if there is one, in the
-/// name of run `sequence`.
+/// `status` (runtime/call_status.h) gets the first class whose weight is negative or not finite, or that
+/// there is none.
 ///
 /// (row_weight N, class_weight V, summary 1, sequence, out weight_facts 2, out status 8)
 Kernel weightFacts(bool mean);

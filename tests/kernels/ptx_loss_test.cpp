@@ -6,29 +6,12 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/fake_device.h"
+#include "tests/support/direct_launches.h"
 #include "tests/support/loss_features.h"
 #include "tests/support/loss_run.h"
-#include "tests/support/ptx_interpreter.h"
 
 namespace tilewright::test {
 namespace {
-
-/// A GPU of four multiprocessors, with tensors in the host's memory.
-std::unique_ptr<Runtime> openInterpreter(const char *target) {
-  DeviceInfo info;
-  info.name = info.fingerprint = "interpreter";
-  info.memoryBytes = int64_t(1) << 30;
-  info.units = 4;
-  info.warpgroups = std::string(target) == "sm_90a";
-  info.sharedBytes = info.warpgroups ? 232448 : 166912;
-  info.cacheBytes = int64_t(40) << 20;
-  auto device = std::make_unique<FakeDevice>(info, *parseTarget(target));
-  device->onLaunch = interpretPtx;
-  Environment environment;
-  environment.autotune = AutotuneMode::off;
-  return std::make_unique<Runtime>(std::move(device), environment);
-}
 
 struct Kind {
   const char *name;
