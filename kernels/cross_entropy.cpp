@@ -46,6 +46,8 @@ enum : TensorId {
   argmax,
   correct, // the caller's where those are given, else of the workspace
   status,
+  rowCounts,
+  rowStarts,
   row,
   compactLabel,
   rowLoss,
@@ -115,6 +117,12 @@ TensorTable tensorsOf(const CrossEntropyTensors &t, const ce::RowSpec &spec, Red
     if (isWanted && !table.has(id)) table.addVector(id, name, type, size, {});
   };
   ofRows(true, tensor::status, "status", ElementType::i64, kCallStatusWords);
+  if (rows > kMostUncountedRows) {
+    const int64_t blocks = (rows + kCountedRows - 1) / kCountedRows;
+    table.addMatrix(tensor::rowCounts, "rowCounts", i32, 2, blocks, blocks, {});
+    table.addVector(tensor::rowStarts, "rowStarts", i32, (blocks + kCountedBlocks - 1) / kCountedBlocks + 2,
+                    {});
+  }
   ofRows(true, tensor::row, "row", i32, rows);
   ofRows(true, tensor::compactLabel, "compactLabel", i32, rows);
   ofRows(true, tensor::summary, "summary", i32, 1);
@@ -174,14 +182,18 @@ private:
     if (program_.table().has(tensor::argmax)) program_.addFill(tensor::argmax, 0xFF);
     std::optional<ElementType> gradient;
     if (spec_.gradient) gradient = spec_.gradient->output;
-    launch(compactRows({t_.label.element, gradient}),
-           arguments()
-               .tensor(tensor::label)
-               .index(options_.ignoreIndex)
-               .index(t_.logits.sizes[1])
-               .sequence()
-               .tensors({tensor::row, tensor::compactLabel, tensor::summary, tensor::status, tensor::rowLoss,
-                         tensor::lse, tensor::dLogits}));
+    const auto labels = [&] {
+      return arguments().tensor(tensor::label).index(options_.ignoreIndex).index(t_.logits.sizes[1]);
+    };
+    const bool isCounted = program_.table().has(tensor::rowCounts);
+    if (isCounted) {
+      launch(countRows(t_.label.element), labels().tensor(tensor::rowCounts));
+      launch(scanRows(), arguments().tensors({tensor::rowCounts, tensor::rowStarts}));
+    }
+    launch(compactRows({t_.label.element, gradient, isCounted}),
+           labels().sequence().tensors({tensor::rowCounts, tensor::rowStarts, tensor::row,
+                                        tensor::compactLabel, tensor::summary, tensor::status,
+                                        tensor::rowLoss, tensor::lse, tensor::dLogits}));
   }
 
   void rows(const CompileOptions &rowOptions) {

@@ -37,7 +37,9 @@ public:
     report.compileMilliseconds = millisecondsSince(start);
 
     start = std::chrono::steady_clock::now();
-    TW_ASSIGN_OR_RETURN(report.status, runtime.callStatus());
+    if (!runtime.device().isCapturing(stream)) {
+      TW_ASSIGN_OR_RETURN(report.status, runtime.callStatus());
+    }
     TW_ASSIGN_OR_RETURN(const Buffer workspace, runtime.device().allocate(report.workspaceBytes, stream));
     TW_RETURN_IF_ERROR(
         prepared.run(tensors, {workspace.data(), report.workspaceBytes, report.status}, stream));

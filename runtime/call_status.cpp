@@ -36,11 +36,18 @@ struct WeightReport {
 } // namespace
 
 StatusOr<CallStatus> CallStatus::allocate(Device &device) {
-  auto state = std::make_shared<State>();
-  TW_ASSIGN_OR_RETURN(state->memory, device.allocateVisible(kCallStatusBytes));
-  state->words = static_cast<int64_t *>(state->memory.data());
-  std::fill(state->words, state->words + kCallStatusWords, 0);
-  return CallStatus(std::move(state));
+  TW_ASSIGN_OR_RETURN(const std::vector<CallStatus> one, allocate(device, 1));
+  return one[0];
+}
+
+StatusOr<std::vector<CallStatus>> CallStatus::allocate(Device &device, int count) {
+  TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocateVisible(count * kCallStatusBytes));
+  std::vector<CallStatus> statuses;
+  for (int i = 0; i < count; ++i) {
+    statuses.push_back(at(static_cast<int64_t *>(memory.data()) + i * kCallStatusWords));
+    statuses.back().state_->memory = memory;
+  }
+  return statuses;
 }
 
 CallStatus CallStatus::at(void *words) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "compiler/base/status.h"
 #include "runtime/device.h"
@@ -33,8 +34,9 @@ class CallStatus {
 public:
   CallStatus() = default; ///< of no call: done, and without an error
 
-  /// In memory of its own.
+  /// In memory of its own; several at once, as the allocation takes a driver long.
   static StatusOr<CallStatus> allocate(Device &device);
+  static StatusOr<std::vector<CallStatus>> allocate(Device &device, int count);
   /// In the caller's memory: `kCallStatusBytes` of host memory that the device reaches at the same address
   /// (pinned), and that outlive the call and this object.
   static CallStatus at(void *words);

@@ -129,9 +129,10 @@ StatusOr<CallStatus> Runtime::callStatus() {
   std::lock_guard<std::mutex> guard(statusesMutex_);
   for (const CallStatus &status : statuses_)
     if (status.isUnused() && status.isDone()) return status;
-  TW_ASSIGN_OR_RETURN(CallStatus status, CallStatus::allocate(*device_));
-  statuses_.push_back(status);
-  return status;
+  constexpr int kAtOnce = 64;
+  TW_ASSIGN_OR_RETURN(const std::vector<CallStatus> more, CallStatus::allocate(*device_, kAtOnce));
+  statuses_.insert(statuses_.end(), more.begin(), more.end());
+  return statuses_.back();
 }
 
 RuntimeCounters Runtime::counters() const {

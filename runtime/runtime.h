@@ -61,7 +61,8 @@ public:
 
   RuntimeCounters counters() const;
 
-  /// Words for one run of a call. Those of a run that is done serve again once nobody holds them any more.
+  /// Words for one run of a call. Those of a run that is done serve again once nobody holds them any more. Not for a run
+  /// that is captured in a graph, whose replays would write them at any time.
   StatusOr<CallStatus> callStatus();
 
   /// The runtime's object of a type, which rooms above keep with it; made when it is first asked for.

@@ -120,13 +120,14 @@ int64_t Config::columnsInBuffer(const Scheme &scheme) const {
 int64_t Config::weightColumns(const Scheme &scheme, int64_t slice) const {
   constexpr int64_t mib = int64_t(1) << 20, kUnit = 256; // whole tiles of any shape, or nearly
   const bool ofSlices = scheme.hasSecondPass;            // of which u has one row for each class
-  const int64_t rows = weightRows(scheme), classes = std::min(slice, scheme.classes);
+  const int64_t rows = weightRows(scheme),
+                classes = ofSlices ? std::min(slice, scheme.classes) : scheme.classes;
   const int64_t sliceBytes =
       saturatingProduct(saturatingProduct(rows, classes), elementBytes(scheme.exponentials));
   // Borrowed memory costs nothing, and launches of more columns leave fewer workers idle.
   const int64_t share = slice > sliceClasses ? 2 : 4;
   const int64_t most = ofSlices ? std::clamp(sliceBytes / share, 32 * mib, 128 * mib) : 128 * mib;
-  const int64_t columnBytes = std::max<int64_t>(1, ofSlices ? classes : rows) * 4;
+  const int64_t columnBytes = std::max<int64_t>(1, hasRowsOfClasses(scheme, *this) ? classes : rows) * 4;
   const int64_t columns = scheme.hidden - columnsInPlace(scheme);
   const int64_t parts = ceilDiv(saturatingProduct(columns, columnBytes), most);
   return std::min(columns, roundUp(ceilDiv(columns, parts), kUnit));

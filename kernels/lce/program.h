@@ -16,7 +16,7 @@ struct OptionValues {
 /// Tags of a program's steps and kernels: a product's, and what a product that is launched alone needs
 /// beforehand.
 constexpr int tagOf(ProductKind kind) { return static_cast<int>(kind); }
-constexpr int kPreparesProducts = 16;
+constexpr int kPreparesProducts = 16, kRepairsShifts = 17;
 
 /// The steps of a call. A user error where what the configuration keeps in dW's memory does not fit there.
 StatusOr<Program> programFor(const Scheme &scheme, const Config &config, const OptionValues &options,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/lce/label_sort.h"
+
 namespace tilewright::lce {
 namespace {
 
@@ -110,6 +112,12 @@ private:
     vector(tensor::row, "row", i32, n_, kAlways, Extent::rows);
     vector(tensor::compactLabel, "compactLabel", i32, n_, kAlways, Extent::rows);
     vector(tensor::summary, "summary", i32, 1, kAlways);
+    if (n_ > kMostUncountedRows) {
+      const int64_t blocks = ceilDiv(n_, kCountedRows);
+      matrix(tensor::rowCounts, "rowCounts", i32, 2, blocks, blocks, {phase::begin, phase::begin});
+      vector(tensor::rowStarts, "rowStarts", i32, ceilDiv(blocks, kCountedBlocks) + 2,
+             {phase::begin, phase::begin});
+    }
     if (s_.outputs.monitored) {
       vector(tensor::top, "top", f32, n_, kAlways);
       vector(tensor::norm, "norm", f32, n_, kAlways);
@@ -225,8 +233,11 @@ private:
     vector(tensor::slot, "slot", i32, v_, sorted, Extent::classes);
     if (s_.dWeight && !second) {
       const int64_t columns = c_.weightColumns(s_);
-      matrix(tensor::u, "u", f32, chunk_, columns, columns, {phase::weight, phase::weight}, Extent::chunk);
+      const bool ofClasses = hasRowsOfClasses(s_, c_);
+      matrix(tensor::u, "u", f32, ofClasses ? v_ : chunk_, columns, columns, {phase::weight, phase::weight},
+             ofClasses ? Extent::whole : Extent::chunk);
     }
+    if (sortsByDigits(s_, c_)) radixSort(sorted, extent);
     if (s_.isUniformRankOne && s_.dWeight) {
       matrix(tensor::rowSum, "rowSum", f32, 1, h_, h_, sorted);
       partialSums(tensor::rowPart0, kept_, {sorted.first, sorted.first}, extent);
@@ -238,6 +249,16 @@ private:
     matrix(tensor::biasParts, "biasParts", f32, parts, classes, wholeStride(classes),
            second ? Lifetime{phase::keptSlices, phase::ownSlices} : Lifetime{phase::bias, phase::bias},
            extent);
+  }
+
+  void radixSort(Lifetime sorted, Extent extent) {
+    const LabelSort sort = planLabelSort(kept_, v_);
+    const Lifetime sorting = {sorted.first, sorted.first};
+    matrix(tensor::digitCounts, "digitCounts", i32, sort.blocks, sort.radix, sort.radix, sorting, extent);
+    matrix(tensor::digitStarts, "digitStarts", i32, sort.groups, sort.radix, sort.radix, sorting, extent);
+    const int64_t pieces = std::max<int64_t>(1, ceilDiv(kept_, kRunPiece));
+    if (s_.dWeight) matrix(tensor::pieces, "pieces", f32, pieces, h_, h_, sorted, extent);
+    if (s_.dBias) vector(tensor::labelPieces, "labelPieces", f32, pieces, sorting, extent);
   }
 
   void scaledRows() {
@@ -332,6 +353,17 @@ int64_t bytesOfU(const Scheme &scheme, const Config &config, int64_t classes) {
 int64_t bytesOfSlice(const Scheme &scheme, const Config &config, int64_t most) {
   const int64_t classes = std::min(most, scheme.classes);
   return bytesOfE(scheme, scheme.rows, classes) + bytesOfU(scheme, config, classes);
+}
+
+bool sortsByDigits(const Scheme &scheme, const Config &config) {
+  if (!scheme.wantsClassGradients()) return false;
+  const TargetKind target = scheme.tensorCores ? TargetKind::nvptx : TargetKind::cpu;
+  return config.weightRows(scheme) > mostRankedRows(target);
+}
+
+bool hasRowsOfClasses(const Scheme &scheme, const Config &config) {
+  if (scheme.hasSecondPass) return true;
+  return sortsByDigits(scheme, config) && scheme.classes <= config.weightRows(scheme);
 }
 
 bool borrowsChunk(const Scheme &scheme, int64_t chunkRows) {

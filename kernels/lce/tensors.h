@@ -36,7 +36,9 @@ enum : TensorId {
   row,
   compactLabel, ///< N: the valid rows' numbers and labels
   summary,      ///< 1: the number of valid rows
-  rowLoss,      ///< N
+  rowCounts,
+  rowStarts, ///< 2×B, G+2: valid rows before blocks and groups of rows; where there are many rows
+  rowLoss,   ///< N
   top,
   norm, ///< N: of the monitored quantities
   rowWeight,
@@ -86,6 +88,10 @@ enum : TensorId {
   rowPart1, ///< 1×H, and partial sums on the way there
   labelSums,
   biasParts, ///< V, P×V or P × the classes of a slice
+  digitCounts,
+  digitStarts, ///< B×D, G×D: of the radix sort of many rows
+  pieces,
+  labelPieces, ///< P×H, P: parts of long label segments
 
   // Of a second pass.
   allX, ///< N×H: the valid rows of X
@@ -148,6 +154,12 @@ bool borrowsChunk(const Scheme &scheme, int64_t chunkRows);
 /// Classes of a slice that was kept: the widest one's, if u of so many finds room where other slices are
 /// made.
 int64_t keptSlice(const Scheme &scheme, const Config &config);
+/// Whether a chunk's rows (or all, of a second pass) are so many that they are sorted by the digits of their
+/// labels, in time that grows with their number; else all pairs are compared, which is one launch.
+bool sortsByDigits(const Scheme &scheme, const Config &config);
+/// Whether u has a row for each class, instead of one for each row of the chunk.
+bool hasRowsOfClasses(const Scheme &scheme, const Config &config);
+
 /// Where in dW's memory a tensor of so many bytes begins that is placed at its end; negative where there is
 /// no room.
 int64_t borrowedBegin(const Scheme &scheme, int64_t bytes);

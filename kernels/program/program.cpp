@@ -9,7 +9,8 @@ namespace {
 constexpr int kMostArguments = 48;
 
 bool isWhole(const RowWindow &window) {
-  return window.first == 0 && window.end == std::numeric_limits<int64_t>::max() && window.group == 1;
+  return window.first == 0 && window.end == std::numeric_limits<int64_t>::max() && window.group == 1 &&
+         window.extra == 0;
 }
 
 } // namespace
@@ -219,7 +220,8 @@ private:
       const int64_t begin = std::min(window.first, count), end = std::min(window.end, count);
       first += begin;
       count = end - begin;
-      if (window.group > 1) count = std::max<int64_t>(1, (count + window.group - 1) / window.group);
+      if (window.group > 1)
+        count = std::max<int64_t>(1, (count + window.group - 1) / window.group) + window.extra;
     }
     TensorRef &tensor = value.emplace<TensorRef>();
     const auto elementSize = static_cast<int64_t>(elementBytes(entry.element));

@@ -17,7 +17,8 @@ namespace tilewright {
 /// Some of the rows that a step sees of a tensor: [first, end), cut to those that there are.
 struct RowWindow {
   int64_t first = 0, end = std::numeric_limits<int64_t>::max();
-  int64_t group = 1; ///< the tensor has one row for each group of so many of those rows, and at least one
+  int64_t group = 1; ///< the tensor has one row for each group of so many of those rows, and at least one,
+  int64_t extra = 0; ///< and so many more
 };
 
 struct ColumnWindow {

@@ -389,6 +389,24 @@ TEST_P(OnDevice, NotANumberStaysInItsRow) {
     }
 }
 
+// Rows that are numbered and sorted in time that grows with them, in one chunk, several, and a second pass.
+TEST_P(OnDevice, ManyRows) {
+  for (const int64_t classes : {17, 300}) {
+    LossCase data = makeCase(DataKind::random, 20000, 8, classes, ElementType::f32, IgnorePattern::some);
+    data.bias.assign(classes, 0.25f);
+    LossCall call;
+    const ReferenceResult reference = referenceFor(data, call);
+    for (const auto &[variant, limit] : {std::pair(Variant::automatic, int64_t(0)),
+                                         {Variant::whole, 0},
+                                         {Variant::chunked, classes * 4 * 9000},
+                                         {Variant::recompute, 0}}) {
+      call.variant = variant, call.workspaceLimit = limit;
+      SCOPED_TRACE(call.str());
+      expectClose(runLinearCrossEntropy(*openRuntime(device), data, call), reference, data);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, OnDevice, testing::ValuesIn(testDevices()),
                          [](const auto &info) { return info.param; });
 

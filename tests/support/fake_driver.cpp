@@ -137,7 +137,9 @@ struct FakeFunctions {
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     if (bytes > fake.memoryBytes) return CUDA_ERROR_OUT_OF_MEMORY;
     if (const CUresult refused = takeTurn("cuMemAllocAsync", stream)) return refused;
-    *address = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
+    constexpr std::size_t kAlignment = 256; // a GPU's
+    *address = reinterpret_cast<CUdeviceptr>(
+        std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
     fake.memory[*address] = stream;
     fake.sizes[*address] = bytes;
     fake.usedBytes += bytes;

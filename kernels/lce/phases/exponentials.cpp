@@ -16,13 +16,13 @@ void gather(Emitter &m) {
       kPreparesProducts;
 }
 
-int forwardKernel(Emitter &m, Anchors anchors) {
+int forwardKernel(Emitter &m, Anchors anchors, int tag) {
   const bool stores = m.s.keepsExponentials && m.s.completion != Completion::again;
   ForwardSpec spec{m.s.element, std::nullopt, m.c.forward.block, m.s.terms, m.s.rowSums, m.s.outputs.best};
   if (stores) spec.exponentials = m.s.exponentials;
   spec.quietZeros = m.s.dropsQuiet && stores && anchors != Anchors::ofBlocks;
   spec.anchors = anchors;
-  return m.kernel(forward(spec), m.optionsFor(ProductKind::forward), tagOf(ProductKind::forward));
+  return m.kernel(forward(spec), m.optionsFor(ProductKind::forward), tag);
 }
 
 Step &launchForward(Emitter &m, int kernel, Anchors anchors) {
@@ -52,7 +52,7 @@ void repair(Emitter &m, int kernel) {
   m.launch(check, m.arguments().tensors(m.s.wantsTotalsAlone ? sums : rows));
   m.launch(m.kernel(pendingRows()), m.arguments().tensors({tensor::redo, tensor::pending}));
   if (m.s.wantsTotalsAlone)
-    launchForward(m, forwardKernel(m, Anchors::ofBlocks), Anchors::ofBlocks);
+    launchForward(m, forwardKernel(m, Anchors::ofBlocks, kRepairsShifts), Anchors::ofBlocks);
   else
     launchForward(m, kernel, m.s.anchors);
 }
@@ -95,7 +95,7 @@ void combineSums(Emitter &m) {
 
 void emitExponentials(Emitter &m) {
   gather(m);
-  const int kernel = forwardKernel(m, m.s.anchors);
+  const int kernel = forwardKernel(m, m.s.anchors, tagOf(ProductKind::forward));
   launchForward(m, kernel, m.s.anchors).tag = tagOf(ProductKind::forward);
   if (m.s.repairsShifts) repair(m, kernel);
   if (m.s.hasTotals)

@@ -49,7 +49,10 @@ public:
   /// A factor for each class of what all classes get alike; kNoTensor: 1.
   TensorId classFactor() const;
   bool hasUniformFactor() const { return s.isUniformRankOne && s.hasClassFactor; }
-  OneHotPlace oneHotPlace() const { return s.hasSecondPass ? OneHotPlace::label : OneHotPlace::slot; }
+  OneHotPlace oneHotPlace() const { return hasRowsOfClasses(s, c) ? OneHotPlace::label : OneHotPlace::slot; }
+
+  /// Of tensors with a row for each kRunPiece rows of a chunk, or of all rows.
+  RowWindow pieceRows() const { return isPerChunk() ? RowWindow{0, RowWindow().end, kRunPiece} : RowWindow(); }
 
 private:
   Step &added(Step &step) {

@@ -7,11 +7,20 @@ void emitCompaction(Emitter &m) {
   for (const TensorId ofRows : {tensor::entropy, tensor::correct, tensor::top, tensor::norm})
     if (m.has(ofRows)) m.fill(ofRows, 0); // what ignored rows keep
   if (m.has(tensor::argmax)) m.fill(tensor::argmax, 0xFF);
-  StepArguments arguments = m.arguments();
-  arguments.tensor(tensor::label).index(m.values.options.ignoreIndex).index(m.s.classes).sequence();
+  const auto labels = [&] {
+    return m.arguments().tensor(tensor::label).index(m.values.options.ignoreIndex).index(m.s.classes);
+  };
+  const bool isCounted = m.has(tensor::rowCounts);
+  if (isCounted) {
+    m.launch(m.kernel(countRows(m.s.label)), labels().tensor(tensor::rowCounts)).tag = kPreparesProducts;
+    m.launch(m.kernel(scanRows()), m.arguments().tensors({tensor::rowCounts, tensor::rowStarts})).tag =
+        kPreparesProducts;
+  }
+  StepArguments arguments = labels();
+  arguments.sequence().tensors({tensor::rowCounts, tensor::rowStarts});
   arguments.tensors({tensor::row, tensor::compactLabel, tensor::summary, tensor::status, tensor::rowLoss,
                      tensor::lse, tensor::dHidden});
-  m.launch(m.kernel(compactRows({m.s.label, m.s.dHidden})), arguments).tag = kPreparesProducts;
+  m.launch(m.kernel(compactRows({m.s.label, m.s.dHidden, isCounted})), arguments).tag = kPreparesProducts;
 }
 
 void emitPreparation(Emitter &m) {

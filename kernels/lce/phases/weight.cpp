@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "kernels/lce/label_sort.h"
 #include "kernels/lce/phases/phases.h"
 
 namespace tilewright::lce {
@@ -36,14 +39,29 @@ void launchParts(Emitter &m, const PartKernels &kernels, const StepArguments &ar
   add(kernels.next, kLaterTurns);
 }
 
+/// A power of two: few kernels, and of short rows no program with more columns than there are.
+int64_t oneHotColumns(const Emitter &m) {
+  int64_t columns = 64;
+  while (columns < m.s.hidden && columns < kOneHotColumns)
+    columns *= 2;
+  return columns;
+}
+
 void oneHotSums(Emitter &m, TensorId u, int64_t first, int64_t count) {
+  const bool ofPieces = m.has(tensor::pieces);
   StepArguments arguments = m.arguments();
   arguments.tensor(tensor::hidden, {}, {first, count});
   arguments.tensors({tensor::row, tensor::oneHot, tensor::order, tensor::run});
-  if (m.s.hasSecondPass) arguments.tensor(tensor::slot);
+  if (m.oneHotPlace() == OneHotPlace::label) arguments.tensor(tensor::slot);
+  if (ofPieces) arguments.tensor(tensor::pieces, m.pieceRows(), {first, count});
   arguments.tensor(u, {}, {0, count});
-  m.launch(m.kernel(oneHotSum({m.s.element, kOneHotColumns, m.oneHotPlace()}), oneHotSumOptions()),
-           arguments);
+  if (ofPieces)
+    m.launch(
+        m.kernel(oneHotSumOfPieces({m.s.element, oneHotColumns(m), m.oneHotPlace()}), oneHotPiecesOptions()),
+        arguments);
+  else
+    m.launch(m.kernel(oneHotSum({m.s.element, kOneHotColumns, m.oneHotPlace()}), oneHotSumOptions()),
+             arguments);
 }
 
 PartKernels weightKernels(Emitter &m) {
@@ -125,16 +143,69 @@ void biasGradient(Emitter &m, TensorId e, const ColumnWindow &ofE) {
   m.launch(last, arguments.tensor(tensor::dBias)).turns = kLastTurn;
 }
 
+/// Rows by the digits of their labels, one pass after the other, which put them into `order` and `run` in
+/// turn; then what is known of the segments of equal labels.
+void sortByDigits(Emitter &m) {
+  const LabelSort sort = planLabelSort(m.c.weightRows(m.s), m.s.classes);
+  const CompileOptions options = sortOptions(m.target);
+  const RowWindow blocks = m.isPerChunk() ? RowWindow{0, RowWindow().end, kSortedBlock} : RowWindow();
+  const RowWindow groups =
+      m.isPerChunk() ? RowWindow{0, RowWindow().end, kSortedBlock * kSortedGroup, 1} : RowWindow();
+  for (int pass = 0; pass < sort.passes; ++pass) {
+    const bool toOrder = sort.endsInOrder(pass);
+    const auto rows = [&] {
+      StepArguments arguments = m.arguments();
+      arguments.tensor(tensor::compactLabel).index(sort.divisor(pass));
+      return pass == 0 ? arguments : arguments.tensor(toOrder ? tensor::run : tensor::order);
+    };
+    const DigitSpec digit{sort.radix, pass == 0};
+    m.launch(m.kernel(countDigits(digit), options), rows().tensor(tensor::digitCounts, blocks));
+    m.launch(m.kernel(scanDigits(sort.radix), options),
+             m.arguments().tensor(tensor::digitCounts, blocks).tensor(tensor::digitStarts, groups));
+    m.launch(m.kernel(placeByDigit(digit), options), rows()
+                                                         .tensor(tensor::digitCounts, blocks)
+                                                         .tensor(tensor::digitStarts, groups)
+                                                         .tensor(toOrder ? tensor::order : tensor::run));
+  }
+  m.launch(m.kernel(findSegments(), options),
+           m.arguments().tensors({tensor::compactLabel, tensor::order, tensor::run, tensor::slot}));
+  m.launch(m.kernel(measureSegments(), options),
+           m.arguments().tensors({tensor::compactLabel, tensor::order, tensor::slot, tensor::run}));
+}
+
+/// Σ of the targets' parts of db over each label's rows.
+void sumLabels(Emitter &m) {
+  m.fill(tensor::labelSums, 0);
+  if (!m.has(tensor::labelPieces)) {
+    m.launch(m.kernel(labelSums()), m.arguments().tensors({tensor::compactLabel, tensor::oneHot,
+                                                           tensor::order, tensor::run, tensor::labelSums}));
+    return;
+  }
+  StepArguments pieces = m.arguments(), sums = m.arguments();
+  pieces.tensors({tensor::oneHot, tensor::compactLabel, tensor::order, tensor::run, tensor::slot});
+  m.launch(m.kernel(labelPieces()), pieces.tensor(tensor::labelPieces, m.pieceRows()));
+  sums.tensors({tensor::oneHot, tensor::order, tensor::run, tensor::slot});
+  m.launch(m.kernel(labelSumsOfPieces()),
+           sums.tensor(tensor::labelPieces, m.pieceRows()).tensor(tensor::labelSums));
+}
+
 } // namespace
 
 void emitSort(Emitter &m) {
   m.fill(tensor::slot, 0xFF); // -1: the label does not occur
-  m.launch(m.kernel(rankLabels(), rankLabelsOptions(m.target)),
-           m.arguments().tensors({tensor::compactLabel, tensor::order, tensor::run, tensor::slot}));
-  if (m.s.dBias) {
-    m.fill(tensor::labelSums, 0);
-    m.launch(m.kernel(labelSums()), m.arguments().tensors({tensor::compactLabel, tensor::oneHot,
-                                                           tensor::order, tensor::run, tensor::labelSums}));
+  const bool byDigits = m.has(tensor::digitCounts);
+  if (byDigits)
+    sortByDigits(m);
+  else
+    m.launch(m.kernel(rankLabels(), rankLabelsOptions(m.target)),
+             m.arguments().tensors({tensor::compactLabel, tensor::order, tensor::run, tensor::slot}));
+  if (m.s.dBias) sumLabels(m);
+  if (m.has(tensor::pieces)) {
+    StepArguments arguments = m.arguments();
+    arguments.tensors({tensor::hidden, tensor::row, tensor::oneHot, tensor::compactLabel, tensor::order,
+                       tensor::run, tensor::slot});
+    m.launch(m.kernel(oneHotPieces(m.s.element, oneHotColumns(m)), oneHotPiecesOptions()),
+             arguments.tensor(tensor::pieces, m.pieceRows()));
   }
   const TensorId rows = m.s.hasSecondPass ? tensor::allX : tensor::xc;
   if (m.s.normalisesRows)

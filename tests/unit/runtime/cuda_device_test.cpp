@@ -120,7 +120,7 @@ TEST(CudaDevice, PooledMemoryIsKeptUnlessSomebodySaidOtherwise) {
 TEST(CudaDevice, WhateverFailsWhileOpeningIsReportedAndReleased) {
   for (const char *function :
        {"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetAttribute", "cuDeviceGetName", "cuDeviceTotalMem",
-        "cuDriverGetVersion", "cuDevicePrimaryCtxRetain", "cuMemPoolSetAttribute", "cuMemHostAlloc"}) {
+        "cuDriverGetVersion", "cuDevicePrimaryCtxRetain", "cuMemPoolSetAttribute"}) {
     FakeDriver fake;
     fake.fail(function, CUDA_ERROR_DEVICE_UNAVAILABLE);
     EXPECT_THAT(openFake(fake).status().message(),
