@@ -7,6 +7,7 @@
 #include "compiler/base/version.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cuda/cuda_device.h"
+#include "runtime/open_runtime.h"
 
 namespace tilewright {
 namespace {
@@ -59,6 +60,11 @@ std::vector<std::string> availableDevices() {
 
 StatusOr<std::unique_ptr<Runtime>> Runtime::open(const std::string &device, const std::string &target) {
   TW_ASSIGN_OR_RETURN(Environment environment, readEnvironment());
+  return openRuntime(std::move(environment), device, target);
+}
+
+StatusOr<std::unique_ptr<Runtime>> openRuntime(Environment environment, const std::string &device,
+                                               const std::string &target) {
   TW_ASSIGN_OR_RETURN(std::unique_ptr<Device> opened, openDeviceIn(environment, device, target));
   return std::make_unique<Runtime>(std::move(opened), std::move(environment));
 }

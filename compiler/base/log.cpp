@@ -2,9 +2,43 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <memory>
+#include <mutex>
+
 #include "compiler/base/env.h"
+#include "compiler/base/log_sink.h"
 
 namespace tilewright {
+namespace {
+
+constexpr int kFromEnvironment = -1;
+std::atomic<int> chosenLevel{kFromEnvironment};
+
+/// Never destroyed: threads may log while the process ends.
+struct Sink {
+  std::mutex mutex;
+  std::shared_ptr<const LogSink> function;
+};
+Sink &sink() {
+  static Sink *const only = new Sink;
+  return *only;
+}
+
+std::shared_ptr<const LogSink> currentSink() {
+  std::lock_guard<std::mutex> guard(sink().mutex);
+  return sink().function;
+}
+
+} // namespace
+
+void setLogSink(LogSink function) {
+  auto next = function ? std::make_shared<const LogSink>(std::move(function)) : nullptr;
+  std::lock_guard<std::mutex> guard(sink().mutex);
+  sink().function.swap(next);
+}
+
+void setLogLevel(LogLevel level) { chosenLevel = static_cast<int>(level); }
 
 const char *logLevelName(LogLevel level) {
   switch (level) {
@@ -21,6 +55,7 @@ const char *logLevelName(LogLevel level) {
 }
 
 LogLevel logLevel() {
+  if (const int chosen = chosenLevel; chosen != kFromEnvironment) return static_cast<LogLevel>(chosen);
   static const LogLevel level = [] {
     StatusOr<Environment> environment = readEnvironment();
     return environment.ok() ? environment->log : LogLevel::warning;
@@ -30,6 +65,7 @@ LogLevel logLevel() {
 
 void log(LogLevel level, const std::string &message) {
   if (level > logLevel()) return;
+  if (const std::shared_ptr<const LogSink> taker = currentSink()) return (*taker)(level, message);
   std::string line = std::string("tilewright: ") + logLevelName(level) + ": " + message;
   for (char &c : line)
     if (c == '\n') c = ' ';

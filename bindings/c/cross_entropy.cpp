@@ -1,0 +1,95 @@
+#include "kernels/cross_entropy.h"
+
+#include "bindings/c/handles.h"
+
+struct tw_cross_entropy {
+  std::shared_ptr<tilewright::Runtime> runtime;
+  tilewright::c::DevicePlace place;
+  tilewright::PreparedCrossEntropy call;
+};
+
+using namespace tilewright;
+using namespace tilewright::c;
+
+namespace {
+
+Status readTensors(const tw_cross_entropy_tensors *given, DevicePlace place, Use use,
+                   CrossEntropyTensors &t) {
+  TW_RETURN_IF_ERROR(checkStruct(given, "tensors"));
+  const Argument arguments[] = {
+      {given->logits, "logits", 2, &t.logits},
+      {given->label, "label", 1, &t.label},
+      {given->class_weight, "class_weight", 1, &t.classWeight},
+      {given->grad_output, "grad_output", 1, &t.gradOutput},
+      {given->grad_lse, "grad_lse", 1, &t.gradLse},
+      {given->grad_entropy, "grad_entropy", 1, &t.gradEntropy},
+      {given->loss, "loss", 1, &t.loss},
+      {given->lse, "lse", 1, &t.lse},
+      {given->d_logits, "d_logits", 2, &t.dLogits},
+      {given->entropy, "entropy", 1, &t.entropy},
+      {given->argmax, "argmax", 1, &t.argmax},
+      {given->correct, "correct", 1, &t.correct},
+      {given->monitored, "monitored", 1, &t.monitored},
+  };
+  for (const Argument &argument : arguments)
+    TW_RETURN_IF_ERROR(readTensor(argument, place, use));
+  if (!given->logits) return expected("logits");
+  if (!given->label) return expected("label");
+  return {};
+}
+
+} // namespace
+
+tw_code tw_cross_entropy_prepare(tw_runtime *runtime, const tw_cross_entropy_tensors *tensors,
+                                 const tw_cross_entropy_options *options, tw_cross_entropy **call,
+                                 tw_error **error) {
+  if (call) *call = nullptr;
+  return guarded(error, [&]() -> Status {
+    if (!runtime) return expected("runtime");
+    if (!call) return expected("call");
+    CrossEntropyTensors t;
+    CrossEntropyOptions o;
+    TW_RETURN_IF_ERROR(readTensors(tensors, runtime->place, Use::prepare, t));
+    if (options) {
+      TW_RETURN_IF_ERROR(checkStruct(options, "options"));
+      TW_RETURN_IF_ERROR(readLossOptions(*options, o));
+    }
+    TW_ASSIGN_OR_RETURN(PreparedCrossEntropy prepared,
+                        PreparedCrossEntropy::prepare(*runtime->runtime, t, o));
+    *call = new tw_cross_entropy{runtime->runtime, runtime->place, std::move(prepared)};
+    return {};
+  });
+}
+
+void tw_cross_entropy_free(tw_cross_entropy *call) { release(call); }
+
+int64_t tw_cross_entropy_workspace_bytes(const tw_cross_entropy *call) {
+  return call ? call->call.workspaceBytes() : 0;
+}
+
+const char *tw_cross_entropy_description(const tw_cross_entropy *call) {
+  return call ? call->call.description().c_str() : "";
+}
+
+int tw_cross_entropy_fits(const tw_cross_entropy *call, const tw_cross_entropy_tensors *tensors) {
+  bool fits = false;
+  const tw_code code = guarded(nullptr, [&]() -> Status {
+    if (!call) return expected("call");
+    CrossEntropyTensors t;
+    TW_RETURN_IF_ERROR(readTensors(tensors, call->place, Use::run, t));
+    fits = call->call.fits(t);
+    return {};
+  });
+  return code == TW_OK && fits;
+}
+
+tw_code tw_cross_entropy_run(const tw_cross_entropy *call, const tw_cross_entropy_tensors *tensors,
+                             void *workspace, int64_t workspace_bytes, tw_call_status *status, void *stream,
+                             tw_error **error) {
+  return guarded(error, [&]() -> Status {
+    if (!call) return expected("call");
+    CrossEntropyTensors t;
+    TW_RETURN_IF_ERROR(readTensors(tensors, call->place, Use::run, t));
+    return call->call.run(t, memoryFor(workspace, workspace_bytes, status), stream);
+  });
+}

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "bindings/c/tilewright.h"
+#include "runtime/device.h"
+
+namespace tilewright::c {
+
+/// The device that a runtime's tensors must be on.
+struct DevicePlace {
+  int type = kDLCPU; ///< a DLDeviceType
+  int index = 0;
+};
+
+/// How a call uses its tensors: prepare needs to know which there are, run needs their addresses.
+enum class Use { prepare, run };
+
+/// One tensor of a call.
+struct Argument {
+  const DLTensor *given; ///< null: there is none
+  const char *name;      ///< of the structure's field, for messages
+  int rank;              ///< of what `result` becomes: 1 takes a tensor of no dimension, too, as one value
+  TensorRef *result;
+};
+
+/// Reads one tensor; a user error names it and says what does not fit.
+Status readTensor(const Argument &argument, DevicePlace place, Use use);
+
+StatusOr<ElementType> elementTypeOf(DLDataType type);
+
+} // namespace tilewright::c
