@@ -1,0 +1,142 @@
+#!/usr/bin/python3 -B
+"""The installed tree: programs built against it with CMake and with pkg-config are right, also when it was moved."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+EXAMPLES = ("training_step", "scoring_service")
+SOURCES = os.path.abspath("examples/c")
+
+
+class InstallTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.environment = {"PATH": "/usr/bin:/bin", "TILEWRIGHT_CACHE_DIR": os.path.join(cls.folder, "cache")}
+        cls.prefix = os.path.join(cls.folder, "a prefix")
+        cls.install(cls.prefix)
+
+    @classmethod
+    def install(cls, prefix):
+        cls.run_program("python3", "tools/build/install_tree.py", "--prefix", prefix,
+                        "--header", "bindings/c/tilewright.h", "--library", "bindings/c/libtilewright.so")
+
+    @classmethod
+    def run_program(cls, *words, **environment):
+        done = subprocess.run(words, env={**cls.environment, **environment}, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            raise AssertionError(f"{words} ended with {done.returncode}:\n{done.stdout}")
+        return done.stdout
+
+    def library(self, prefix=None):
+        return os.path.join(prefix or self.prefix, "lib", "libtilewright.so")
+
+    def check_examples(self, build, **environment):
+        for example in EXAMPLES:
+            out = self.run_program(os.path.join(build, example), **environment)
+            self.assertIn("relative error", out)
+
+    def build_with_cmake(self, prefix, build):
+        self.run_program("cmake", "-S", SOURCES, "-B", build, "-DCMAKE_PREFIX_PATH=" + prefix,
+                         "-DCMAKE_C_FLAGS=-Werror")
+        self.run_program("cmake", "--build", build)
+
+    def build_with_pkg_config(self, prefix, build):
+        os.makedirs(build)
+        flags = self.run_program("pkg-config", "--cflags", "--libs", "tilewright",
+                                 PKG_CONFIG_PATH=os.path.join(prefix, "lib", "pkgconfig"))
+        for example in EXAMPLES:
+            self.run_program("sh", "-c", "cc -std=c99 -D_POSIX_C_SOURCE=200112L -O1 -Wall -Werror "
+                             f"-Wno-unused-function -o '{build}/{example}' '{SOURCES}/{example}.c' {flags.strip()} "
+                             f"-Wl,-rpath,'{prefix}/lib' -lm -lpthread")
+
+    def test_cmake_and_pkg_config_before_and_after_a_move(self):
+        first, moved = os.path.join(self.folder, "first"), os.path.join(self.folder, "elsewhere", "moved")
+        self.install(first)
+        before = {}
+        for name, build in (("cmake", self.build_with_cmake), ("pkg-config", self.build_with_pkg_config)):
+            before[name] = os.path.join(self.folder, name + " before")
+            build(first, before[name])
+            self.check_examples(before[name])
+        os.makedirs(os.path.dirname(moved))
+        os.rename(first, moved)
+        for name, build in (("cmake", self.build_with_cmake), ("pkg-config", self.build_with_pkg_config)):
+            self.check_examples(before[name], LD_LIBRARY_PATH=os.path.join(moved, "lib"))
+            after = os.path.join(self.folder, name + " after")
+            build(moved, after)
+            self.check_examples(after)
+
+    def test_symbols(self):
+        symbols = self.run_program("nm", "-D", "--defined-only", self.library())
+        names = [line.split()[-1] for line in symbols.splitlines()]
+        self.assertEqual([name for name in names if not name.startswith("tw_")], [])
+        with open(os.path.join(self.prefix, "include", "tilewright.h")) as file:
+            declared = set(re.findall(r"\b(tw_\w+)\(", file.read()))
+        self.assertEqual(set(names), declared)
+
+    def test_needs_no_llvm(self):
+        dynamic = self.run_program("readelf", "-dW", self.library())
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+        self.assertEqual([name for name in needed if re.search("LLVM|MLIR|stdc", name)], [])
+        self.assertNotIn("RUNPATH", dynamic)
+        self.assertNotIn("RPATH", dynamic)
+        self.assertIn("[libtilewright.so.1]", dynamic)
+        self.assertIn("NODELETE", dynamic)
+
+    def run_python(self, program):
+        return self.run_program("python3", "-B", "-c", program, self.library()).split()
+
+    def test_loaded_at_run_time_beside_other_llvm(self):
+        """Debian's own MLIR, loaded first or last, global, exports 81 000 symbols of the names in the library."""
+        mlir = "/usr/lib/llvm-19/lib/libMLIR.so.19.1"
+        if not os.path.exists(mlir):
+            mlir = "/usr/lib/llvm-19/lib/libMLIR.so"
+        if not os.path.exists(mlir):
+            self.skipTest("no libMLIR of Debian's")
+        for first in (True, False):
+            order = ["ctypes.CDLL(mlir, ctypes.RTLD_GLOBAL)", "ours = ctypes.CDLL(sys.argv[1])"]
+            program = "\n".join(["import ctypes, sys", f"mlir = {mlir!r}", *(order if first else order[::-1]), SCALE])
+            self.assertEqual(self.run_python(program), ["3.0"])
+
+
+# Compiles a kernel with a cache of nothing, and runs it: 2 x 1.5.
+SCALE = """
+class Device(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
+class Type(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device", Device), ("ndim", ctypes.c_int), ("dtype", Type),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("byte_offset", ctypes.c_uint64)]
+class Options(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_size_t), ("cache", ctypes.c_char_p), ("target", ctypes.c_char_p),
+                ("threads", ctypes.c_int32), ("autotune", ctypes.c_int32)]
+f32 = Type(2, 32, 1)
+one = (ctypes.c_int64 * 1)(1)
+def tensor(value):
+    return Tensor(ctypes.addressof(value), Device(1, 0), 1, f32, one, None, 0)
+def check(code):
+    if code:
+        ours.tw_error_message.restype = ctypes.c_char_p
+        sys.exit(ours.tw_error_message(error).decode())
+runtime, scaling, error = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+options = Options(ctypes.sizeof(Options), b"off", None, 0, 0)
+ours.tw_gradient_scaling_prepare.argtypes = [ctypes.c_void_p, Type, ctypes.c_void_p, ctypes.c_void_p]
+check(ours.tw_runtime_open(b"cpu", ctypes.byref(options), ctypes.byref(runtime), ctypes.byref(error)))
+check(ours.tw_gradient_scaling_prepare(runtime, f32, ctypes.byref(scaling), ctypes.byref(error)))
+gradient, factor, result = ctypes.c_float(1.5), ctypes.c_float(2), ctypes.c_float(0)
+a, b, c = tensor(gradient), tensor(factor), tensor(result)
+tensors = [ctypes.byref(a), ctypes.byref(b), ctypes.byref(c)]
+check(ours.tw_gradient_scaling_run(scaling, *tensors, None, ctypes.byref(error)))
+print(result.value)
+"""
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

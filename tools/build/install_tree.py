@@ -1,0 +1,103 @@
+"""Puts a built library and its header under a prefix, for CMake and pkg-config to find.
+
+Every path in the files written is relative to the file itself, so that the prefix may be moved."""
+
+import argparse
+import os
+import re
+import shutil
+
+CONFIG = """# find_package(tilewright) gives tilewright::tilewright, the C library.
+get_filename_component(_tilewright_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+find_path(tilewright_DLPACK_INCLUDE_DIR dlpack/dlpack.h)
+if(NOT tilewright_DLPACK_INCLUDE_DIR)
+  set(tilewright_FOUND FALSE)
+  set(tilewright_NOT_FOUND_MESSAGE
+    "expected dlpack/dlpack.h, which tilewright.h includes, found none (Debian: libdlpack-dev)")
+  return()
+endif()
+if(NOT TARGET tilewright::tilewright)
+  add_library(tilewright::tilewright SHARED IMPORTED)
+  set_target_properties(tilewright::tilewright PROPERTIES
+    IMPORTED_LOCATION "${_tilewright_prefix}/lib/libtilewright.so.@ABI@"
+    IMPORTED_SONAME "libtilewright.so.@ABI@"
+    INTERFACE_INCLUDE_DIRECTORIES "${_tilewright_prefix}/include;${tilewright_DLPACK_INCLUDE_DIR}")
+endif()
+unset(_tilewright_prefix)
+"""
+
+CONFIG_VERSION = """# Of versions before 1.0, those with the same minor number fit each other; later ones with the same major number.
+set(PACKAGE_VERSION "@VERSION@")
+set(PACKAGE_VERSION_COMPATIBLE FALSE)
+if(NOT PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION AND PACKAGE_FIND_VERSION_MAJOR EQUAL @MAJOR@)
+  if(@MAJOR@ GREATER 0 OR PACKAGE_FIND_VERSION_MINOR EQUAL @MINOR@)
+    set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  endif()
+endif()
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()
+"""
+
+PKG_CONFIG = """prefix=${pcfiledir}/../..
+includedir=${prefix}/include
+libdir=${prefix}/lib
+
+Name: tilewright
+Description: Fused linear + cross entropy, compiled when first called
+Version: @VERSION@
+Cflags: -I${includedir}
+Libs: -L${libdir} -ltilewright
+"""
+
+
+def copy(source, target, mode):
+    """Replaces the target at once: a program that has it open keeps the old one."""
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    temporary = target + ".new"
+    shutil.copyfile(source, temporary)
+    os.chmod(temporary, mode)
+    os.replace(temporary, target)
+
+
+def write(text, target):
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    with open(target, "w") as file:
+        file.write(text)
+
+
+def link(to, name):
+    if os.path.lexists(name):
+        os.remove(name)
+    os.symlink(to, name)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for option in ("--prefix", "--header", "--library"):
+        parser.add_argument(option, required=True)
+    arguments = parser.parse_args()
+    prefix = arguments.prefix
+
+    with open(arguments.header) as file:
+        header = file.read()
+    version = re.search(r'#define TW_VERSION "(.*)"', header).group(1)
+    abi = re.search(r"#define TW_ABI_VERSION (\d+)", header).group(1)
+    major, minor, _ = version.split(".")
+
+    def filled(text):
+        for key, value in {"VERSION": version, "ABI": abi, "MAJOR": major, "MINOR": minor}.items():
+            text = text.replace(f"@{key}@", value)
+        return text
+
+    lib = os.path.join(prefix, "lib")
+    copy(arguments.header, os.path.join(prefix, "include", "tilewright.h"), 0o644)
+    copy(arguments.library, os.path.join(lib, f"libtilewright.so.{abi}"), 0o755)
+    link(f"libtilewright.so.{abi}", os.path.join(lib, "libtilewright.so"))
+    write(filled(CONFIG), os.path.join(lib, "cmake", "tilewright", "tilewright-config.cmake"))
+    write(filled(CONFIG_VERSION), os.path.join(lib, "cmake", "tilewright", "tilewright-config-version.cmake"))
+    write(filled(PKG_CONFIG), os.path.join(lib, "pkgconfig", "tilewright.pc"))
+    print(f"installed tilewright {version} under {prefix}")
+
+
+main()
