@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "compiler/base/parallel.h"
 #include "compiler/compile.h"
 
 namespace tilewright {
@@ -39,9 +40,7 @@ StatusOr<std::vector<KernelHandle>> jitAll(Runtime &runtime, const std::vector<J
     start = std::chrono::steady_clock::now();
   const std::size_t left = requests.size() - std::min<std::size_t>(next, requests.size());
   const std::size_t threads = std::min<std::size_t>(left, std::max(1u, std::thread::hardware_concurrency()));
-  std::vector<std::thread> helpers;
-  for (std::size_t i = 1; i < threads; ++i)
-    helpers.emplace_back(makeAll);
+  std::vector<std::thread> helpers = startThreads(static_cast<int64_t>(threads) - 1, makeAll);
   makeAll();
   for (std::thread &helper : helpers)
     helper.join();

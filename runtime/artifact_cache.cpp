@@ -106,10 +106,20 @@ StatusOr<std::optional<Entry>> ArtifactCache::read(const std::string &digest) co
 
 ArtifactCache::Lookup ArtifactCache::lookup(const std::string &digest, const Use &use) const {
   StatusOr<std::optional<Entry>> entry = read(digest);
-  if (!entry.ok()) return {false, entry.status().message()};
+  if (!entry.ok()) return {false, true, entry.status().message()};
   if (!entry->has_value()) return {};
   Status used = use((*entry)->artifact);
-  return used.ok() ? Lookup{true, ""} : Lookup{false, used.message()};
+  return used.ok() ? Lookup{true, false, ""} : Lookup{false, false, used.message()};
+}
+
+std::string ArtifactCache::lockProblem(const StatusOr<std::optional<KeyLock>> &lock) {
+  if (!lock.ok())
+    return lockProblemReported_.exchange(true)
+               ? ""
+               : "processes do not wait for each other's kernels: " + lock.status().message();
+  if (lock->has_value()) return "";
+  return "another process has been compiling it for " + std::to_string(lockLimit_.count()) +
+         " ms, so this one does too";
 }
 
 StatusOr<bool> ArtifactCache::obtain(const ArtifactKey &key, const Compile &compile, const Use &use) {
@@ -117,21 +127,18 @@ StatusOr<bool> ArtifactCache::obtain(const ArtifactKey &key, const Compile &comp
   Lookup found = lookup(digest, use);
   if (found.hit) return true;
 
-  std::vector<std::string> problems;
   auto lock = KeyLock::acquire(folder_.get(), kLockPrefix + digest, lockLimit_);
-  const bool locked = lock.ok() && lock->has_value();
-  if (locked) {
-    // Another process may have made it while this one waited.
-    found = lookup(digest, use);
-    if (found.hit) return true;
-  } else if (lock.ok()) {
-    problems.push_back("another process has been compiling it for " + std::to_string(lockLimit_.count()) +
-                       " ms, so this one does too");
-  }
+  // Another process may have made it while this one waited, or tried without locks.
+  found = lookup(digest, use);
+  if (found.hit) return true;
+
+  std::vector<std::string> problems;
+  if (std::string problem = lockProblem(lock); !problem.empty()) problems.push_back(std::move(problem));
   if (!found.problem.empty())
     problems.push_back("the entry " + path_ + "/" + digest + " is not used: " + found.problem);
+  // A good entry that the device refuses stays: the device may be out of memory, and the disk is shared.
   // Without the lock another process may be replacing the entry now.
-  if (!found.problem.empty() && locked)
+  if (found.isDamaged && lock.ok() && lock->has_value())
     if (Status removed = removeEntry(digest); !removed.ok()) logDebug(removed.message());
 
   TW_ASSIGN_OR_RETURN(Artifact artifact, compile());

@@ -44,8 +44,9 @@ public:
 
   /// Calls `use` with the artifact of `key`: the one on disk if there is a good one, else a new one, which
   /// `compile` makes and which is then kept. However many processes ask for a key at once, one compiles and
-  /// the others wait, but no longer than the lock limit. An artifact from disk that `use` refuses counts as a
-  /// bad entry. Fails only as `compile` or `use` do, never because of the disk. Returns whether the artifact
+  /// the others wait, but no longer than the lock limit. An entry that cannot be decoded is removed. One that
+  /// `use` refuses is compiled anew, and stays on disk: a device may refuse a good kernel, as when it is out
+  /// of memory. Fails only as `compile` or `use` do, never because of the disk. Returns whether the artifact
   /// came from disk.
   StatusOr<bool> obtain(const ArtifactKey &key, const Compile &compile, const Use &use);
 
@@ -78,8 +79,11 @@ private:
 
   struct Lookup {
     bool hit = false;
-    std::string problem; ///< empty when there is no entry
+    bool isDamaged = false; ///< it is there, and cannot be decoded
+    std::string problem;    ///< empty when there is no entry
   };
+  /// What to say about a lock that is not held, if anything.
+  std::string lockProblem(const StatusOr<std::optional<KeyLock>> &lock);
   Lookup lookup(const std::string &digest, const Use &use) const;
   StatusOr<std::vector<std::string>> digests() const;
   StatusOr<std::optional<Entry>> read(const std::string &digest) const;
@@ -93,6 +97,7 @@ private:
   std::once_flag leftoversRemoved_;
   std::atomic<bool> writeProblemReported_{
       false}; ///< a full or read-only disk is worth one warning, not one a kernel
+  std::atomic<bool> lockProblemReported_{false}; ///< likewise a file system without locks
 };
 
 } // namespace tilewright

@@ -123,6 +123,11 @@ public:
   virtual Status copy(void *destination, const void *source, std::size_t bytes, Stream stream) = 0;
   virtual Status fill(void *destination, int byte, std::size_t bytes, Stream stream) = 0;
 
+  /// Ok where kernels of this device may read and write at `address`, and for a null pointer. Else a user
+  /// error says what was found there: a kernel that uses it would end all kernels of the process. Nothing
+  /// waits.
+  virtual Status checkAddress(const void *address) const;
+
   /// Makes the artifact's binary from its assembly, on devices whose compiler stops at assembly: what a cache
   /// keeps is then ready to be loaded. A compile error carries the assembler's messages.
   virtual Status assemble(Artifact &artifact);

@@ -5,11 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace tilewright {
+#include "compiler/base/printable.h"
 
-/// `text` with control characters and bytes that are not UTF-8 written as \xNN, so that it fits on one line
-/// of a terminal.
-std::string printable(std::string_view text);
+namespace tilewright {
 
 /// Code points of UTF-8 text, which is the columns it takes for all that this program prints.
 std::size_t displayWidth(std::string_view text);

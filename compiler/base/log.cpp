@@ -8,6 +8,7 @@
 
 #include "compiler/base/env.h"
 #include "compiler/base/log_sink.h"
+#include "compiler/base/printable.h"
 
 namespace tilewright {
 namespace {
@@ -69,7 +70,7 @@ void log(LogLevel level, const std::string &message) {
   std::string line = std::string("tilewright: ") + logLevelName(level) + ": " + message;
   for (char &c : line)
     if (c == '\n') c = ' ';
-  line += '\n';
+  line = printable(line) + '\n';
   // One write per line keeps the lines of several processes whole; nothing can be done if stderr is closed.
   [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }

@@ -3,11 +3,25 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <thread>
 #include <vector>
 
 namespace tilewright {
+
+/// Threads that run `work`: `count` of them, or as many as the system allows. Containers often limit them;
+/// the caller then does with fewer.
+template <typename Work> std::vector<std::thread> startThreads(int64_t count, const Work &work) {
+  std::vector<std::thread> threads;
+  try {
+    while (static_cast<int64_t>(threads.size()) < count)
+      threads.emplace_back(work);
+  } catch (const std::exception &) {
+    // std::thread throws where no thread can be made. Those that there are do all the work.
+  }
+  return threads;
+}
 
 /// Calls body(0), …, body(count - 1), each once, from this thread and as many others as there are cores. A
 /// thread that becomes free takes the next number. `body` must not throw.
@@ -17,9 +31,8 @@ inline void parallelFor(int64_t count, const std::function<void(int64_t)> &body)
     for (int64_t i = next++; i < count; i = next++)
       body(i);
   };
-  std::vector<std::thread> others;
-  for (int64_t i = 1; i < std::min<int64_t>(count, std::thread::hardware_concurrency()); ++i)
-    others.emplace_back(work);
+  const int64_t threads = std::min<int64_t>(count, std::thread::hardware_concurrency());
+  std::vector<std::thread> others = startThreads(threads - 1, work);
   work();
   for (std::thread &other : others)
     other.join();

@@ -4,12 +4,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include <sched.h>
 #include <unistd.h>
+
+#include "compiler/base/parallel.h"
 
 namespace tilewright {
 namespace {
@@ -56,20 +57,10 @@ struct ThreadPool::State {
   /// fork() copied this object but not its threads, one of which may have held the mutex: nobody will ever
   /// unlock it, or answer.
   bool isCopy() const { return process != getpid(); }
-  void startWorkers(int count);
   void workUntilStopped();
   void add(Job *job);
   void withdraw(const Job *job);
 };
-
-void ThreadPool::State::startWorkers(int count) {
-  try {
-    while (static_cast<int>(workers.size()) < count)
-      workers.emplace_back([this] { workUntilStopped(); });
-  } catch (const std::system_error &) {
-    // The system allows no more threads; the ones there are do all the work.
-  }
-}
 
 // The list is linked through the jobs themselves: a launch allocates nothing. It has an element for each
 // `run` under way.
@@ -104,7 +95,8 @@ void ThreadPool::State::workUntilStopped() {
 }
 
 ThreadPool::ThreadPool(int threads) : threads_(std::max(1, threads)), state_(std::make_unique<State>()) {
-  state_->startWorkers(threads_ - 1);
+  State *state = state_.get();
+  state->workers = startThreads(threads_ - 1, [state] { state->workUntilStopped(); });
 }
 
 ThreadPool::~ThreadPool() {

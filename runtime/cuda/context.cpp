@@ -11,6 +11,7 @@ StatusOr<std::shared_ptr<const Context>> Context::retain(const Driver &driver, C
 }
 
 Context::~Context() {
+  OutsideCapture outside(driver_); // another thread may be capturing a stream
   if (Status released = TW_CUDA(driver_, cuDevicePrimaryCtxRelease, device_); !released.ok())
     logDebug(released.message());
 }

@@ -30,6 +30,15 @@ Status keepPooledMemory(const Driver &driver, CUmemoryPool pool) {
   return TW_CUDA(driver, cuMemPoolSetAttribute, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
 }
 
+/// They are for speed alone, so whatever fails leaves them empty. Only Hopper's kernels ask for them.
+Buffer ranksOf(const std::shared_ptr<const Context> &context, const DeviceDescription &description) {
+  if (!description.info.warpgroups) return {};
+  StatusOr<Buffer> ranks = placeRanks(context, description.info, kRankedCtas);
+  if (ranks.ok()) return *std::move(ranks);
+  logDebug("clusters keep the order of their numbers: " + ranks.status().message());
+  return {};
+}
+
 Status noSuchDevice(int index, int count) {
   return userError("expected a CUDA device with index " + std::to_string(index) + ", found " +
                    (count == 1
@@ -59,18 +68,24 @@ void freeInOrder(const Context &context, void *memory, CUstream stream) {
 StatusOr<std::unique_ptr<Device>> CudaDevice::open(const Driver &driver, int index,
                                                    PowerLimitReader powerLimit, const std::string &target,
                                                    const std::vector<std::string> &toolFolders) {
+  OutsideCapture outside(driver); // another thread may be capturing a stream
   int count = 0;
   CUdevice device = 0;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetCount, &count));
   if (index < 0 || index >= count) return noSuchDevice(index, count);
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGet, &device, index));
   TW_ASSIGN_OR_RETURN(DeviceDescription description, describeDevice(driver, device, powerLimit, target));
+  description.index = index;
+  std::optional<Ptxas> ptxas = Ptxas::find(toolFolders, description.driverVersion);
+  // What it makes differs from what the driver's assembler makes: the cache keeps them apart.
+  if (ptxas) description.info.assembler += ", ptxas " + ptxas->release();
   TW_ASSIGN_OR_RETURN(std::shared_ptr<const Context> context, Context::retain(driver, device));
   CUmemoryPool pool = nullptr;
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetMemPool, &pool, device));
   TW_RETURN_IF_ERROR(keepPooledMemory(driver, pool));
-  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(std::move(context), std::move(description),
-                                                              pool, toolFolders));
+  Buffer ranks = ranksOf(context, description);
+  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(
+      std::move(context), std::move(description), pool, std::move(ranks), std::move(ptxas)));
 }
 
 Status CudaDevice::notEnough(std::size_t bytes, const Status &cause) const {
@@ -133,8 +148,35 @@ Status CudaDevice::fill(void *destination, int byte, std::size_t bytes, Stream s
                  static_cast<unsigned char>(byte), bytes, queueOf(stream));
 }
 
+Status CudaDevice::checkAddress(const void *address) const {
+  if (!address) return {};
+  CurrentContext current(*context_);
+  TW_RETURN_IF_ERROR(current.status());
+  unsigned type = 0, managed = 0;
+  int ordinal = 0;
+  CUdeviceptr reached = 0;
+  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                      CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+  void *values[] = {&type, &managed, &ordinal, &reached};
+  TW_RETURN_IF_ERROR(
+      TW_CUDA(context_->driver(), cuPointerGetAttributes, 4, attributes, values, addressOf(address)));
+  if (managed) return {};
+  if (type == CU_MEMORYTYPE_DEVICE)
+    return ordinal == description_.index ? Status()
+                                         : notReached("memory of device " + std::to_string(ordinal));
+  if (description_.reachesHostMemory) return {};
+  if (type == CU_MEMORYTYPE_HOST)
+    return reached == addressOf(address) ? Status() : notReached("host memory that is not mapped for it");
+  return notReached("host memory");
+}
+
+Status CudaDevice::notReached(const std::string &found) const {
+  return userError("expected memory that kernels of device cuda:" + std::to_string(description_.index) +
+                   " reach, found " + found);
+}
+
 bool CudaDevice::assembledByProgram(Artifact &artifact) {
-  std::call_once(ptxasSought_, [this] { ptxas_ = Ptxas::find(toolFolders_, description_.driverVersion); });
   if (!ptxas_) return false;
   const bool isOneArchOnly = target().arch.back() == 'a';
   StatusOr<std::string> cubin =
@@ -152,37 +194,9 @@ Status CudaDevice::assemble(Artifact &artifact) {
   return {};
 }
 
-Buffer CudaDevice::clusterRanks() {
-  const std::lock_guard lock(ranksMutex_);
-  if (ranksSought_ || isCapturing(nullptr)) return ranks_;
-  ranksSought_ = true;
-  StatusOr<Buffer> found = findClusterRanks();
-  if (found.ok())
-    ranks_ = *std::move(found);
-  else
-    logDebug("clusters keep the order of their numbers: " + found.status().message());
-  return ranks_;
-}
-
-StatusOr<Buffer> CudaDevice::findClusterRanks() {
-  CurrentContext current(*context_);
-  TW_RETURN_IF_ERROR(current.status());
-  OutsideCapture outside(context_->driver());
-  TW_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks,
-                      rankClusters(context_, description_.info, kRankedCtas));
-  const std::size_t bytes = ranks.size() * sizeof ranks[0];
-  TW_ASSIGN_OR_RETURN(Buffer buffer, allocate(bytes, nullptr));
-  // Not by `copyToDevice`, which would return errors of labels that somebody else's call is to report.
-  TW_RETURN_IF_ERROR(
-      TW_CUDA(context_->driver(), cuMemcpyHtoDAsync, addressOf(buffer.data()), ranks.data(), bytes, nullptr));
-  TW_RETURN_IF_ERROR(TW_CUDA(context_->driver(), cuStreamSynchronize, nullptr));
-  return buffer;
-}
-
 StatusOr<std::unique_ptr<LoadedKernel>> CudaDevice::load(const Artifact &artifact) {
-  return CudaKernel::load(context_, artifact, description_,
-                          artifact.ranksClusters && artifact.clusterCtas == kRankedCtas ? clusterRanks()
-                                                                                        : Buffer());
+  const bool isRanked = artifact.ranksClusters && artifact.clusterCtas == kRankedCtas;
+  return CudaKernel::load(context_, artifact, description_, isRanked ? ranks_ : Buffer());
 }
 
 Status CudaDevice::launch(const LoadedKernel &kernel, ArgumentSpan arguments, Stream stream) {

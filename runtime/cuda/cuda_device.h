@@ -38,6 +38,8 @@ public:
   Status copy(void *destination, const void *source, std::size_t bytes, Stream stream) override;
   Status fill(void *destination, int byte, std::size_t bytes, Stream stream) override;
 
+  Status checkAddress(const void *address) const override;
+
   Status assemble(Artifact &artifact) override;
   StatusOr<std::unique_ptr<LoadedKernel>> load(const Artifact &artifact) override;
   Status launch(const LoadedKernel &kernel, ArgumentSpan arguments, Stream stream) override;
@@ -49,9 +51,9 @@ public:
   StatusOr<int64_t> peakBytes(Stream stream, const std::function<Status()> &work) override;
 
   CudaDevice(std::shared_ptr<const cuda::Context> context, cuda::DeviceDescription description,
-             cuda::CUmemoryPool pool, std::vector<std::string> toolFolders)
+             cuda::CUmemoryPool pool, Buffer ranks, std::optional<cuda::Ptxas> ptxas)
       : context_(std::move(context)), description_(std::move(description)), pool_(pool),
-        toolFolders_(std::move(toolFolders)) {}
+        ranks_(std::move(ranks)), ptxas_(std::move(ptxas)) {}
 
 private:
   /// By NVIDIA's own program; false where there is none, or it fails.
@@ -60,23 +62,16 @@ private:
   Status wait(cuda::CUstream stream);
   /// Of the pool that `allocate` takes from.
   StatusOr<uint64_t> poolStatistic(cuda::CUmemPool_attribute attribute) const;
-  /// Ranks of clusters, looked for when a kernel first asks. They are for speed alone: empty where they were
-  /// not to be found, and where a capture forbids to look.
-  Buffer clusterRanks();
-  StatusOr<Buffer> findClusterRanks();
+  Status notReached(const std::string &found) const;
   Status notEnough(std::size_t bytes, const Status &cause) const;
 
   const std::shared_ptr<const cuda::Context> context_;
   const cuda::DeviceDescription description_;
   const cuda::CUmemoryPool pool_;      ///< the device's default one, which is not ours to destroy
-  const std::vector<std::string> toolFolders_;
+  const Buffer ranks_; ///< of clusters, for kernels that ask for them; empty where they are not known
+  const std::optional<cuda::Ptxas> ptxas_;
   std::once_flag clockSought_;
   std::optional<cuda::ClockReader> clock_; ///< sought when someone asks
-  std::once_flag ptxasSought_;
-  std::optional<cuda::Ptxas> ptxas_;
-  std::mutex ranksMutex_;
-  bool ranksSought_ = false;
-  Buffer ranks_;
 };
 
 /// Device `index` of this machine's driver, for code of the named target (empty: all that it has). A user

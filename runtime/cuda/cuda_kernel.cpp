@@ -30,6 +30,9 @@ Status checkArtifact(const Artifact &artifact) {
     return kernelError(artifact, compileError("expected at most " + std::to_string(kMaxSlots) +
                                               " 8-byte parameters, found " + std::to_string(used) +
                                               "; use fewer views"));
+  if (artifact.clusterCtas < 1)
+    return kernelError(artifact, internalError("expected clusters of 1 or more CTAs, found " +
+                                               std::to_string(artifact.clusterCtas)));
   if (artifact.threads < 1 || artifact.threads > kMaxThreads || artifact.sharedBytes < 0 ||
       artifact.sharedBytes > INT_MAX)
     return kernelError(artifact, internalError("expected 1 to 1024 threads and 0 or more bytes of shared "

@@ -13,7 +13,7 @@ struct Properties {
   int version = 0; ///< CUDA's, 1000 · major + 10 · minor
   int major = 0, minor = 0, multiprocessors = 0, kilohertz = 0, memoryKilohertz = 0, sharedBytes = 0;
   int cacheBytes = 0;
-  int memoryPools = 0;
+  int memoryPools = 0, pageableMemory = 0;
 };
 
 StatusOr<Properties> read(const Driver &driver, CUdevice device) {
@@ -26,7 +26,8 @@ StatusOr<Properties> read(const Driver &driver, CUdevice device) {
         std::pair{&found.memoryKilohertz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE},
         std::pair{&found.sharedBytes, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN},
         std::pair{&found.cacheBytes, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE},
-        std::pair{&found.memoryPools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED}})
+        std::pair{&found.memoryPools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED},
+        std::pair{&found.pageableMemory, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS}})
     TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetAttribute, value, attribute, device));
   char text[256] = "";
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetName, text, sizeof text, device));
@@ -106,7 +107,13 @@ StatusOr<DeviceDescription> describeDevice(const Driver &driver, CUdevice device
   // A driver's assembler writes code for one architecture, and each driver's writes its own.
   const std::string arch = "sm_" + std::to_string(found.major) + std::to_string(found.minor);
   info.assembler = cudaVersion(found.version) + " for " + arch;
-  return DeviceDescription{std::move(target), std::move(info), arch, found.version};
+  DeviceDescription description;
+  description.target = std::move(target);
+  description.info = std::move(info);
+  description.arch = arch;
+  description.driverVersion = found.version;
+  description.reachesHostMemory = found.pageableMemory != 0;
+  return description;
 }
 
 } // namespace tilewright::cuda

@@ -23,8 +23,10 @@ StatusOr<Target> olderTarget(const std::string &name, const Target &newest);
 struct DeviceDescription {
   Target target;
   DeviceInfo info;
-  std::string arch;      ///< of the machine code it runs: "sm_90"
-  int driverVersion = 0; ///< CUDA's, 1000 · major + 10 · minor
+  std::string arch;               ///< of the machine code it runs: "sm_90"
+  int driverVersion = 0;          ///< CUDA's, 1000 · major + 10 · minor
+  int index = 0;                  ///< among the devices that CUDA_VISIBLE_DEVICES leaves
+  bool reachesHostMemory = false; ///< all of it, mapped or not
 };
 
 /// Code is for the target of this name, or where it is empty for the newest that the device takes. A user

@@ -66,6 +66,7 @@ enum CUdevice_attribute : int {
   CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38,     ///< bytes
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+  CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS = 88,            ///< kernels reach all of the host's memory
   CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97, ///< bytes
   CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115,
 };
@@ -84,6 +85,18 @@ enum CUmemPool_attribute : int {
   CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
   CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8, ///< since it was last set to 0
 };
+
+enum CUpointer_attribute : int {
+  CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,    ///< a CUmemorytype, 0 for what CUDA does not know
+  CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3, ///< where kernels of the current context reach it, or null
+  CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,     ///< of 32 bits
+  CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9, ///< index of the device it was allocated for
+};
+
+enum CUmemorytype : unsigned { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2 };
+
+/// For `cuStreamCreate`: it does not wait for the legacy default stream, nor that one for it.
+constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
 
 /// For `cuMemHostAlloc`: one address, in every context.
 constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2;

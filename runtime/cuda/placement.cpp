@@ -34,7 +34,6 @@ wait:
   ret;
 }
 )";
-constexpr const char *kProbeName = "note_multiprocessor";
 constexpr unsigned kThreads = 384; ///< as kernels have that ask for ranks
 
 using Multiprocessors = std::vector<int32_t>;
@@ -42,43 +41,46 @@ using Multiprocessors = std::vector<int32_t>;
 /// The probe, loaded; a CTA has a multiprocessor of its own, for it takes all of its shared memory.
 class Probe {
 public:
-  static StatusOr<Probe> load(const std::shared_ptr<const Context> &context, const DeviceInfo &device) {
+  static StatusOr<Probe> load(const std::shared_ptr<const Context> &context, const DeviceInfo &device,
+                              CUstream stream) {
     const Driver &driver = context->driver();
     CUmodule loaded = nullptr;
     TW_RETURN_IF_ERROR(TW_CUDA(driver, cuModuleLoadData, &loaded, kProbe));
     Module module(context, loaded);
     CUfunction function = nullptr;
-    TW_RETURN_IF_ERROR(TW_CUDA(driver, cuModuleGetFunction, &function, module.get(), kProbeName));
+    TW_RETURN_IF_ERROR(TW_CUDA(driver, cuModuleGetFunction, &function, module.get(), kPlacementProbe));
     const auto shared = static_cast<int>(device.sharedBytes);
     TW_RETURN_IF_ERROR(TW_CUDA(driver, cuFuncSetAttribute, function,
                                CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared));
-    return Probe(context, std::move(module), function, static_cast<unsigned>(shared));
+    return Probe(context, std::move(module), function, static_cast<unsigned>(shared), stream);
   }
 
-  /// Of each CTA. On the default stream, behind what lies there.
+  /// Of each CTA.
   StatusOr<Multiprocessors> launch(unsigned ctas, unsigned clusterCtas) const {
     const Driver &driver = context_->driver();
     TW_ASSIGN_OR_RETURN(const HostMemory notes, allocateMapped(context_, ctas * sizeof(int32_t)));
     CUlaunchAttribute cluster = {};
     cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
     cluster.value.clusterDim = {clusterCtas, 1, 1};
-    const CUlaunchConfig config = {ctas, 1, 1, kThreads, 1, 1, sharedBytes_, nullptr, &cluster, 1};
+    const CUlaunchConfig config = {ctas, 1, 1, kThreads, 1, 1, sharedBytes_, stream_, &cluster, 1};
     void *memory = notes.get(), *parameters[] = {&memory};
     TW_RETURN_IF_ERROR(TW_CUDA(driver, cuLaunchKernelEx, &config, function_, parameters, nullptr));
-    TW_RETURN_IF_ERROR(TW_CUDA(driver, cuStreamSynchronize, nullptr));
+    TW_RETURN_IF_ERROR(TW_CUDA(driver, cuStreamSynchronize, stream_));
     const auto *first = static_cast<const int32_t *>(memory);
     return Multiprocessors(first, first + ctas);
   }
 
 private:
-  Probe(std::shared_ptr<const Context> context, Module module, CUfunction function, unsigned sharedBytes)
+  Probe(std::shared_ptr<const Context> context, Module module, CUfunction function, unsigned sharedBytes,
+        CUstream stream)
       : context_(std::move(context)), module_(std::move(module)), function_(function),
-        sharedBytes_(sharedBytes) {}
+        sharedBytes_(sharedBytes), stream_(stream) {}
 
   std::shared_ptr<const Context> context_;
   Module module_;
   CUfunction function_;
   unsigned sharedBytes_;
+  CUstream stream_;
 };
 
 /// Multiprocessors that were seen in one cluster, or in clusters that overlap, are a GPC's.
@@ -114,8 +116,8 @@ StatusOr<Gpcs> findGpcs(const Probe &probe, unsigned multiprocessors) {
 } // namespace
 
 StatusOr<std::vector<int32_t>> rankClusters(const std::shared_ptr<const Context> &context,
-                                            const DeviceInfo &device, int clusterCtas) {
-  TW_ASSIGN_OR_RETURN(const Probe probe, Probe::load(context, device));
+                                            const DeviceInfo &device, int clusterCtas, CUstream stream) {
+  TW_ASSIGN_OR_RETURN(const Probe probe, Probe::load(context, device, stream));
   const auto size = static_cast<unsigned>(clusterCtas);
   const unsigned clusters = static_cast<unsigned>(device.units) / size, ctas = clusters * size;
   TW_ASSIGN_OR_RETURN(const Multiprocessors seen, probe.launch(ctas, size));
@@ -132,6 +134,24 @@ StatusOr<std::vector<int32_t>> rankClusters(const std::shared_ptr<const Context>
   for (unsigned rank = 0; rank < clusters; ++rank)
     ranks[std::get<2>(order[rank])] = static_cast<int32_t>(rank);
   return ranks;
+}
+
+StatusOr<Buffer> placeRanks(const std::shared_ptr<const Context> &context, const DeviceInfo &device,
+                            int clusterCtas) {
+  const Driver &driver = context->driver();
+  CurrentContext current(*context);
+  TW_RETURN_IF_ERROR(current.status());
+  OutsideCapture outside(driver);
+  TW_ASSIGN_OR_RETURN(const OwnStream stream, makeStream(context));
+  TW_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks,
+                      rankClusters(context, device, clusterCtas, stream.get()));
+  const std::size_t bytes = ranks.size() * sizeof ranks[0];
+  CUdeviceptr address = 0;
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuMemAlloc, &address, bytes));
+  auto memory = std::make_shared<DeviceMemory>(context, address);
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuMemcpyHtoDAsync, address, ranks.data(), bytes, stream.get()));
+  TW_RETURN_IF_ERROR(TW_CUDA(driver, cuStreamSynchronize, stream.get()));
+  return Buffer(reinterpret_cast<void *>(address), bytes, std::move(memory));
 }
 
 } // namespace tilewright::cuda

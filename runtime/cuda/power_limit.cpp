@@ -9,13 +9,13 @@ namespace {
 
 using Device = struct nvmlDevice_st *;
 
-template <typename Signature> Signature *symbol(void *library, const char *name) {
-  return reinterpret_cast<Signature *>(dlsym(library, name));
+template <typename Signature> Signature *function(const SymbolLookup &symbol, const char *name) {
+  return reinterpret_cast<Signature *>(symbol(name));
 }
 
-std::optional<int> ask(void *library, const std::string &pciAddress) {
-  auto *byAddress = symbol<int(const char *, Device *)>(library, "nvmlDeviceGetHandleByPciBusId_v2");
-  auto *limitOf = symbol<int(Device, unsigned *)>(library, "nvmlDeviceGetEnforcedPowerLimit");
+std::optional<int> ask(const SymbolLookup &symbol, const std::string &pciAddress) {
+  auto *byAddress = function<int(const char *, Device *)>(symbol, "nvmlDeviceGetHandleByPciBusId_v2");
+  auto *limitOf = function<int(Device, unsigned *)>(symbol, "nvmlDeviceGetPowerManagementDefaultLimit");
   Device device = nullptr;
   unsigned milliwatts = 0;
   if (!byAddress || !limitOf || byAddress(pciAddress.c_str(), &device) != 0 ||
@@ -26,15 +26,19 @@ std::optional<int> ask(void *library, const std::string &pciAddress) {
 
 } // namespace
 
+std::optional<int> powerLimitWatts(const std::string &pciAddress, const SymbolLookup &symbol) {
+  auto *begin = function<int()>(symbol, "nvmlInit_v2");
+  auto *end = function<int()>(symbol, "nvmlShutdown");
+  if (!begin || !end || begin() != 0) return std::nullopt;
+  std::optional<int> watts = ask(symbol, pciAddress);
+  end();
+  return watts;
+}
+
 std::optional<int> powerLimitWatts(const std::string &pciAddress) {
   std::unique_ptr<void, int (*)(void *)> library(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL), dlclose);
   if (!library) return std::nullopt;
-  auto *begin = symbol<int()>(library.get(), "nvmlInit_v2");
-  auto *end = symbol<int()>(library.get(), "nvmlShutdown");
-  if (!begin || !end || begin() != 0) return std::nullopt;
-  std::optional<int> watts = ask(library.get(), pciAddress);
-  end();
-  return watts;
+  return powerLimitWatts(pciAddress, [&](const char *name) { return dlsym(library.get(), name); });
 }
 
 } // namespace tilewright::cuda

@@ -1,11 +1,8 @@
 #include "runtime/cuda/ptxas.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -13,8 +10,7 @@
 
 #include "compiler/base/log.h"
 #include "compiler/base/scratch_folder.h"
-
-extern char **environ;
+#include "runtime/cuda/program.h"
 
 namespace tilewright::cuda {
 namespace {
@@ -24,43 +20,25 @@ std::string readFile(const std::string &path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-struct FileActions {
-  FileActions() { posix_spawn_file_actions_init(&actions); }
-  ~FileActions() { posix_spawn_file_actions_destroy(&actions); }
-  FileActions(const FileActions &) = delete;
-  posix_spawn_file_actions_t actions;
-};
+/// Assembling the largest kernel takes a few seconds.
+constexpr std::chrono::milliseconds kTimeToAnswer = std::chrono::seconds(20);
+constexpr std::chrono::milliseconds kTimeToAssemble = std::chrono::minutes(5);
 
-/// Whether the program ran and returned 0. What it writes goes to a file.
-bool run(std::vector<std::string> words, const std::string &outputFile) {
-  std::vector<char *> arguments;
-  for (std::string &word : words)
-    arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  FileActions files;
-  posix_spawn_file_actions_addopen(&files.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files.actions, STDOUT_FILENO, outputFile.c_str(),
-                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&files.actions, STDOUT_FILENO, STDERR_FILENO);
-  pid_t process = 0;
-  if (posix_spawn(&process, arguments[0], &files.actions, nullptr, arguments.data(), environ) != 0)
-    return false;
-  int status = 0;
-  while (waitpid(process, &status, 0) < 0)
-    if (errno != EINTR) return false;
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+/// "12.4.131", of "release 12.4, V12.4.131". Empty when it does not say its version.
+std::string releaseOf(const std::string &path) {
+  StatusOr<std::unique_ptr<ScratchFolder>> folder = ScratchFolder::make();
+  if (!folder.ok() || !runProgram({path, "--version"}, **folder / "words", kTimeToAnswer)) return "";
+  const std::string words = readFile(**folder / "words");
+  const std::size_t at = words.find(", V");
+  if (words.find("release ") == std::string::npos || at == std::string::npos) return "";
+  const std::size_t begin = at + 3, end = words.find_first_not_of("0123456789.", begin);
+  return words.substr(begin, end == std::string::npos ? end : end - begin);
 }
 
-/// Its CUDA version, as the driver counts; 0 when it does not say.
-int versionOf(const std::string &path) {
-  StatusOr<std::unique_ptr<ScratchFolder>> folder = ScratchFolder::make();
-  if (!folder.ok() || !run({path, "--version"}, **folder / "words")) return 0;
-  const std::string words = readFile(**folder / "words");
-  const std::size_t at = words.find("release ");
+/// As the driver counts; 0 when it is none.
+int versionOf(const std::string &release) {
   int major = 0, minor = 0;
-  if (at == std::string::npos || std::sscanf(words.c_str() + at, "release %d.%d", &major, &minor) != 2)
-    return 0;
-  return 1000 * major + 10 * minor;
+  return std::sscanf(release.c_str(), "%d.%d", &major, &minor) == 2 ? 1000 * major + 10 * minor : 0;
 }
 
 } // namespace
@@ -69,10 +47,15 @@ std::optional<Ptxas> Ptxas::find(const std::vector<std::string> &folders, int dr
   for (const std::string &folder : folders) {
     const std::string path = folder + "/ptxas";
     if (access(path.c_str(), X_OK) != 0) continue;
-    const int version = versionOf(path);
+    if (const std::string distrust = distrustOf(path); !distrust.empty()) {
+      logWarning(path + " is not used: " + distrust + "; chmod go-w would make it usable");
+      continue;
+    }
+    const std::string release = releaseOf(path);
+    const int version = versionOf(release);
     if (version > 0 && version <= driverVersion) {
       logInfo("PTX is assembled by " + path);
-      return Ptxas(path);
+      return Ptxas(path, release);
     }
     logInfo(path + " is not used: " + (version ? "the driver is older" : "it does not say its version"));
   }
@@ -85,7 +68,7 @@ StatusOr<std::string> Ptxas::assemble(const std::string &kernel, const std::stri
   const std::string source = *folder / "kernel.ptx", cubin = *folder / "kernel.cubin";
   const std::string words = *folder / "words";
   std::ofstream(source, std::ios::binary) << ptx;
-  if (!run({path_, "-arch=" + arch, source, "-o", cubin}, words))
+  if (!runProgram({path_, "-arch=" + arch, source, "-o", cubin}, words, kTimeToAssemble))
     return compileError("PTX of kernel '" + kernel + "' is refused by " + path_ + ":\n" + readFile(words));
   std::string binary = readFile(cubin);
   if (binary.empty())
@@ -101,8 +84,8 @@ StatusOr<std::string> disassemble(const std::vector<std::string> &folders, const
   for (const std::string &folder : folders)
     for (const auto &[program, option] : {std::pair("/nvdisasm", "-c"), std::pair("/cuobjdump", "-sass")}) {
       const std::string path = folder + program;
-      if (access(path.c_str(), X_OK) != 0) continue;
-      const bool done = run({path, option, binary}, words);
+      if (access(path.c_str(), X_OK) != 0 || !distrustOf(path).empty()) continue;
+      const bool done = runProgram({path, option, binary}, words, kTimeToAssemble);
       std::string text = readFile(words);
       if (done) return text;
       return runtimeError("the cubin of kernel '" + kernel + "' is refused by " + path + ":\n" + text);

@@ -13,7 +13,8 @@ namespace tilewright::cuda {
 class Ptxas {
 public:
   /// The first `ptxas` in these folders that is not newer than a driver of this CUDA version (1000 · major +
-  /// 10 · minor): such a driver loads what it makes. None when there is none that runs.
+  /// 10 · minor): such a driver loads what it makes. None when there is none that runs. One in a folder that
+  /// others may write is left out, with a warning: they could have put anything there.
   static std::optional<Ptxas> find(const std::vector<std::string> &folders, int driverVersion);
 
   /// PTX to a cubin for `arch` ("sm_90a"). A compile error carries what the program wrote about `kernel`.
@@ -21,11 +22,13 @@ public:
                                  const std::string &arch) const;
 
   const std::string &path() const { return path_; }
+  /// "12.4.131".
+  const std::string &release() const { return release_; }
 
 private:
-  explicit Ptxas(std::string path) : path_(std::move(path)) {}
+  Ptxas(std::string path, std::string release) : path_(std::move(path)), release_(std::move(release)) {}
 
-  std::string path_;
+  std::string path_, release_;
 };
 
 /// A cubin as text, the GPU's own instructions, by the first `nvdisasm` or `cuobjdump` in these folders. A

@@ -1,8 +1,11 @@
 #include "runtime/disk/entry.h"
 
+#include <climits>
+
 #include <nlohmann/json.hpp>
 
 #include "compiler/base/hash.h"
+#include "compiler/base/printable.h"
 
 namespace tilewright {
 namespace {
@@ -140,6 +143,47 @@ Entry parseEntry(const EntryFiles &files) {
   return entry;
 }
 
+bool isBetween(int64_t low, int64_t value, int64_t high) { return low <= value && value <= high; }
+
+bool isParameter(const Parameter &parameter) {
+  return parameter.kind != Parameter::Kind::view || isBetween(1, parameter.rank, 2);
+}
+
+/// Whether the axis's extent is a dimension of a view, or the value of an index.
+bool isAxis(const GridAxis &axis, const std::vector<Parameter> &parameters) {
+  if (!isBetween(0, axis.parameter, int64_t(parameters.size()) - 1) || axis.block < 1) return false;
+  const Parameter &parameter = parameters[axis.parameter];
+  return parameter.kind == Parameter::Kind::view ? isBetween(0, axis.dim, parameter.rank - 1)
+                                                 : parameter.kind == Parameter::Kind::index;
+}
+
+bool isTensorMap(const TensorMap &map, const std::vector<Parameter> &parameters) {
+  return isBetween(0, map.parameter, int64_t(parameters.size()) - 1) && isBetween(1, map.boxRows, 256) &&
+         isBetween(1, map.boxColumns, 256);
+}
+
+/// Numbers that a launch divides by or takes for sizes. A manifest may be written by anyone who may write the
+/// folder, or come from an archive.
+Status checkRanges(const Artifact &artifact) {
+  constexpr int kMaxThreads = 1024, kMaxClusterCtas = 16;
+  const auto &parameters = artifact.parameters;
+  const auto wrong = [](const std::string &field) {
+    return runtimeError("its manifest's " + field + " is out of range");
+  };
+  for (const Parameter &parameter : parameters)
+    if (!isParameter(parameter)) return wrong("parameters");
+  if (artifact.grid.size() > 3) return wrong("grid");
+  for (const GridAxis &axis : artifact.grid)
+    if (!isAxis(axis, parameters)) return wrong("grid");
+  for (const TensorMap &map : artifact.tensorMaps)
+    if (!isTensorMap(map, parameters)) return wrong("tensorMaps");
+  if (artifact.scratchBytes < 0) return wrong("scratchBytes");
+  if (!isBetween(0, artifact.threads, kMaxThreads)) return wrong("threads");
+  if (!isBetween(0, artifact.sharedBytes, INT_MAX)) return wrong("sharedBytes");
+  if (!isBetween(1, artifact.clusterCtas, kMaxClusterCtas)) return wrong("clusterCtas");
+  return {};
+}
+
 Status checkFileNames(const EntryFiles &files) {
   if (!files.count(kManifestName)) return runtimeError("it has no manifest.json");
   for (const auto &[name, bytes] : files)
@@ -175,9 +219,10 @@ StatusOr<Entry> decodeEntry(const std::string &digest, const EntryFiles &files) 
     if (manifestText(entry) != files.at(kManifestName))
       return runtimeError("its files do not have the sizes and SHA-256 that its manifest says");
     if (entry.key.digest() != digest) return runtimeError("it is the entry of another key");
+    TW_RETURN_IF_ERROR(checkRanges(entry.artifact));
     return entry;
   } catch (const std::exception &error) {
-    return runtimeError(std::string("its manifest cannot be read: ") + error.what());
+    return runtimeError("its manifest cannot be read: " + printable(error.what()));
   }
 }
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <type_traits>
+
+#include "runtime/cuda/placement.h"
 
 namespace tilewright::test {
 
@@ -11,7 +14,7 @@ namespace {
 
 FakeDriver *theFake = nullptr;
 thread_local std::vector<CUcontext> contexts; ///< of this thread, the current one last
-char primary, pool, function;
+char primary, pool, function, probe;
 
 constexpr CUdevice kDevice = 40; ///< of index 0
 
@@ -26,16 +29,11 @@ thread_local CUstreamCaptureMode captureMode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 /// In a capture: what becomes part of the graph, and what touches no work at all.
 bool isCapturable(const std::string &name) {
-  for (const char *known :
-       {"cuMemAllocAsync", "cuMemFreeAsync", "cuMemcpyDtoDAsync", "cuMemsetD8Async", "cuLaunchKernelEx",
-        "cuStreamIsCapturing", "cuTensorMapEncodeTiled", "cuThreadExchangeStreamCaptureMode"})
+  for (const char *known : {"cuMemAllocAsync", "cuMemFreeAsync", "cuMemcpyDtoDAsync", "cuMemsetD8Async",
+                            "cuLaunchKernelEx", "cuStreamIsCapturing", "cuTensorMapEncodeTiled",
+                            "cuThreadExchangeStreamCaptureMode", "cuPointerGetAttributes"})
     if (name == known) return true;
   return name.rfind("cuCtx", 0) == 0 || name.rfind("cuGetError", 0) == 0;
-}
-
-bool waits(const std::string &name) {
-  return name.find("Synchronize") != std::string::npos || name == "cuMemcpyHtoDAsync" ||
-         name == "cuMemcpyDtoHAsync";
 }
 
 template <typename T> T fresh(std::set<void *> &alive) {
@@ -58,6 +56,15 @@ struct FakeFunctions {
     if (!waits && (isLaunch || captureMode == CU_STREAM_CAPTURE_MODE_RELAXED)) return CUDA_SUCCESS;
     fake.mistakes.push_back(std::string(name) + " on another stream than the captured one");
     return waits ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+
+  /// Of what waits for a stream. Streams that are not captured may be waited for, the default one if it does
+  /// not wait for the captured one.
+  CUresult wait(const char *name, CUstream stream) {
+    if (!fake.captured || (stream != *fake.captured && !(fake.capturedBlocks && !stream)))
+      return CUDA_SUCCESS;
+    fake.mistakes.push_back(std::string(name) + " while a stream is captured");
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
 
   CUresult release(std::set<void *> &alive, void *object) {
@@ -99,7 +106,8 @@ struct FakeFunctions {
                                        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, fake.major},
                                        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, fake.minor},
                                        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448},
-                                       {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, fake.memoryPools}};
+                                       {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, fake.memoryPools},
+                                       {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, fake.pageableMemory}};
     return *value = values.at(attribute), CUDA_SUCCESS;
   }
 
@@ -159,6 +167,43 @@ struct FakeFunctions {
     std::free(reinterpret_cast<void *>(address));
     return CUDA_SUCCESS;
   }
+  CUresult cuMemAlloc(CUdeviceptr *address, std::size_t bytes) {
+    void *memory = std::malloc(bytes);
+    fake.deviceMemory.insert(memory);
+    return *address = reinterpret_cast<CUdeviceptr>(memory), CUDA_SUCCESS;
+  }
+  CUresult cuMemFree(CUdeviceptr address) {
+    return release(fake.deviceMemory, reinterpret_cast<void *>(address));
+  }
+  /// Nothing where the driver does not know the address.
+  std::optional<FakePointer> pointerAt(CUdeviceptr address) const {
+    if (auto found = fake.pointers.find(reinterpret_cast<void *>(address)); found != fake.pointers.end())
+      return found->second;
+    auto above = fake.sizes.upper_bound(address);
+    if (above != fake.sizes.begin() && address < std::prev(above)->first + std::prev(above)->second)
+      return FakePointer();
+    return std::nullopt;
+  }
+  CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **values,
+                                  CUdeviceptr address) {
+    const std::optional<FakePointer> found = pointerAt(address);
+    for (unsigned i = 0; i < count; ++i)
+      switch (attributes[i]) {
+      case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *static_cast<unsigned *>(values[i]) = found ? static_cast<unsigned>(found->type) : 0;
+        break;
+      case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        *static_cast<CUdeviceptr *>(values[i]) = found && found->reached ? address : 0;
+        break;
+      case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        *static_cast<unsigned *>(values[i]) = found && found->managed;
+        break;
+      case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *static_cast<int *>(values[i]) = found ? found->ordinal : -2; // as the driver answers
+        break;
+      }
+    return CUDA_SUCCESS;
+  }
   CUresult cuMemHostAlloc(void **memory, std::size_t bytes, unsigned) {
     *memory = std::malloc(bytes);
     return fake.hostMemory.insert(*memory), CUDA_SUCCESS;
@@ -168,10 +213,12 @@ struct FakeFunctions {
     *free = 1000;
     return *total = fake.memoryBytes, CUDA_SUCCESS;
   }
-  CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, std::size_t bytes, CUstream) {
+  CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, std::size_t bytes, CUstream stream) {
+    if (const CUresult refused = wait("cuMemcpyHtoDAsync", stream)) return refused;
     return std::memcpy(reinterpret_cast<void *>(to), from, bytes), CUDA_SUCCESS;
   }
-  CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+    if (const CUresult refused = wait("cuMemcpyDtoHAsync", stream)) return refused;
     return std::memcpy(to, reinterpret_cast<const void *>(from), bytes), CUDA_SUCCESS;
   }
   CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
@@ -187,13 +234,20 @@ struct FakeFunctions {
     *status = fake.captured == stream ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
   }
-  CUresult cuStreamSynchronize(CUstream) { return CUDA_SUCCESS; }
+  CUresult cuStreamSynchronize(CUstream stream) { return wait("cuStreamSynchronize", stream); }
+  CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
+    if (flags != CU_STREAM_NON_BLOCKING) fake.mistakes.push_back("a stream that waits for the default one");
+    return *stream = static_cast<CUstream>(fresh<void *>(fake.streams)), CUDA_SUCCESS;
+  }
+  CUresult cuStreamDestroy(CUstream stream) { return release(fake.streams, stream); }
   CUresult cuEventCreate(CUevent *event, unsigned) {
     return *event = static_cast<CUevent>(fresh<void *>(fake.events)), CUDA_SUCCESS;
   }
   CUresult cuEventDestroy(CUevent event) { return release(fake.events, event); }
   CUresult cuEventRecord(CUevent, CUstream) { return CUDA_SUCCESS; }
-  CUresult cuEventSynchronize(CUevent) { return CUDA_SUCCESS; }
+  CUresult cuEventSynchronize(CUevent) {
+    return fake.captured ? wait("cuEventSynchronize", *fake.captured) : CUDA_SUCCESS;
+  }
   CUresult cuEventElapsedTime(float *milliseconds, CUevent, CUevent) {
     return *milliseconds = 1.5f, CUDA_SUCCESS;
   }
@@ -226,8 +280,9 @@ struct FakeFunctions {
     return *module = static_cast<CUmodule>(fresh<void *>(fake.modules)), CUDA_SUCCESS;
   }
   CUresult cuModuleUnload(CUmodule module) { return release(fake.modules, module); }
-  CUresult cuModuleGetFunction(CUfunction *found, CUmodule, const char *) {
-    return *found = reinterpret_cast<CUfunction>(&function), CUDA_SUCCESS;
+  CUresult cuModuleGetFunction(CUfunction *found, CUmodule, const char *name) {
+    char &kernel = name == std::string(kPlacementProbe) ? probe : function;
+    return *found = reinterpret_cast<CUfunction>(&kernel), CUDA_SUCCESS;
   }
   CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction) {
     const std::map<int, int> values = {{CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, fake.maxThreads},
@@ -239,9 +294,14 @@ struct FakeFunctions {
   CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int value) {
     return fake.dynamicSharedAttribute = value, CUDA_SUCCESS;
   }
-  CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction, void **parameters, void **) {
+  CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction kernel, void **parameters, void **) {
     if (const CUresult refused = takeTurn("cuLaunchKernelEx", config->hStream)) return refused;
     FakeLaunch launch{*config, {config->attrs, config->attrs + config->numAttrs}, {}};
+    if (kernel == reinterpret_cast<CUfunction>(&probe)) {
+      fake.probes_.push_back(std::move(launch));
+      if (fake.onProbe) fake.onProbe(*config, parameters);
+      return CUDA_SUCCESS;
+    }
     for (std::size_t i = 0; i < fake.parameterBytes.size(); ++i) {
       const char *bytes = static_cast<const char *>(parameters[i]);
       launch.parameters.emplace_back(bytes, bytes + fake.parameterBytes[i]);
@@ -267,13 +327,18 @@ struct FakeFunctions {
 
   CUresult enter(const char *name) {
     fake.calls_.push_back(name);
-    if (fake.captured && !isCapturable(name) &&
-        (captureMode == CU_STREAM_CAPTURE_MODE_GLOBAL || (fake.capturedBlocks && waits(name)))) {
+    if (fake.captured && !isCapturable(name) && captureMode == CU_STREAM_CAPTURE_MODE_GLOBAL) {
       fake.mistakes.push_back(std::string(name) + " while a stream is captured");
       return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
     if (auto failure = fake.failures_.find(name); failure != fake.failures_.end()) return failure->second;
     return needsContext(name) && !FakeDriver::current() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+  }
+
+  template <typename Argument> void noteStream(const char *name, Argument argument) {
+    if constexpr (std::is_same_v<Argument, CUstream>) fake.streamsUsed_.emplace(name, argument);
+    if constexpr (std::is_same_v<Argument, const CUlaunchConfig *>)
+      fake.streamsUsed_.emplace(name, argument->hStream);
   }
 
   /// The driver's function for one of the above.
@@ -283,6 +348,7 @@ struct FakeFunctions {
     static CUresult call(Arguments... arguments) {
       std::lock_guard<std::recursive_mutex> guard(theFake->mutex_);
       FakeFunctions functions{*theFake};
+      (functions.noteStream(name, arguments), ...);
       const CUresult entered = functions.enter(name);
       return entered == CUDA_SUCCESS ? (functions.*Member)(arguments...) : entered;
     }
@@ -306,7 +372,7 @@ FakeDriver::FakeDriver() {
 }
 
 FakeDriver::~FakeDriver() {
-  for (auto *alive : {&modules, &events, &links, &hostMemory})
+  for (auto *alive : {&modules, &events, &links, &hostMemory, &deviceMemory, &streams})
     for (void *object : *alive)
       std::free(object);
   for (auto &[address, stream] : memory)
@@ -323,6 +389,17 @@ std::vector<std::string> FakeDriver::calls() const {
 void FakeDriver::forgetCalls() {
   std::lock_guard<std::recursive_mutex> guard(mutex_);
   calls_.clear();
+  streamsUsed_.clear();
+}
+
+std::multimap<std::string, CUstream> FakeDriver::streamsUsed() const {
+  std::lock_guard<std::recursive_mutex> guard(mutex_);
+  return streamsUsed_;
+}
+
+std::vector<FakeLaunch> FakeDriver::probes() const {
+  std::lock_guard<std::recursive_mutex> guard(mutex_);
+  return probes_;
 }
 
 std::vector<FakeLaunch> FakeDriver::launches() const {

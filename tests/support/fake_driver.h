@@ -28,6 +28,14 @@ struct FakeLaunch {
   }
 };
 
+/// What the driver knows of a place in memory.
+struct FakePointer {
+  cuda::CUmemorytype type = cuda::CU_MEMORYTYPE_DEVICE;
+  int ordinal = 0; ///< index of the device it is for
+  bool managed = false;
+  bool reached = true; ///< by kernels of the device
+};
+
 /// Bytes that pass for a cubin.
 std::string fakeCubin(const std::string &contents);
 
@@ -44,7 +52,11 @@ public:
   /// Names of the functions called since the last `forgetCalls`, in order.
   std::vector<std::string> calls() const;
   void forgetCalls();
+  /// Streams that calls since the last `forgetCalls` were given, by the functions' names.
+  std::multimap<std::string, cuda::CUstream> streamsUsed() const;
   std::vector<FakeLaunch> launches() const;
+  /// Launches by which the device finds out about itself; they are not among the others.
+  std::vector<FakeLaunch> probes() const;
   /// From now on `function` does nothing and returns `result`; CUDA_SUCCESS mends it.
   void fail(const std::string &function, cuda::CUresult result);
   /// The calling thread's current context, as a framework in the same process would set it.
@@ -55,7 +67,7 @@ public:
   // What the one device is.
   int deviceCount = 1;
   std::string deviceName = "Fake GPU";
-  int major = 9, minor = 0, version = 13000, memoryPools = 1;
+  int major = 9, minor = 0, version = 13000, memoryPools = 1, pageableMemory = 0;
   std::size_t memoryBytes = std::size_t(80) << 30;
   std::vector<std::size_t> parameterBytes;                         ///< of every kernel
   int maxThreads = 1024, staticShared = 0;                         ///< of every kernel
@@ -66,10 +78,13 @@ public:
   bool capturedBlocks = true; ///< whether that one and the default stream wait for each other
   /// What kernels do, if anything.
   std::function<void(const cuda::CUlaunchConfig &config, void **parameters)> onLaunch;
+  std::function<void(const cuda::CUlaunchConfig &config, void **parameters)> onProbe;
+  /// Memory that did not come from this driver's functions, by its first byte.
+  std::map<const void *, FakePointer> pointers;
 
   // What is alive.
   int retained = 0; ///< of the primary context
-  std::set<void *> modules, events, links, hostMemory;
+  std::set<void *> modules, events, links, hostMemory, deviceMemory, streams;
   std::map<cuda::CUdeviceptr, cuda::CUstream> memory; ///< and the stream it was asked for on
   std::map<cuda::CUdeviceptr, std::size_t> sizes;     ///< of the same
   int dynamicSharedAttribute = 0;
@@ -82,7 +97,8 @@ private:
   cuda::Driver table_;
   mutable std::recursive_mutex mutex_; ///< held in every call
   std::vector<std::string> calls_;
-  std::vector<FakeLaunch> launches_;
+  std::multimap<std::string, cuda::CUstream> streamsUsed_;
+  std::vector<FakeLaunch> launches_, probes_;
   std::map<std::string, cuda::CUresult> failures_;
   struct Link {
     char *errorLog = nullptr; ///< where it wants messages

@@ -16,5 +16,11 @@ TEST(Log, WritesOneLineAtItsLevelOrAbove) {
             "tilewright: error: broken\ntilewright: warning: first second\n");
 }
 
+TEST(Log, EscapesWhatWouldSteerATerminal) {
+  ::testing::internal::CaptureStderr();
+  logWarning("found \x1b[2J and \xff");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "tilewright: warning: found \\x1b[2J and \\xff\n");
+}
+
 } // namespace
 } // namespace tilewright

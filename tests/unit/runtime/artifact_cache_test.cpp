@@ -1,7 +1,9 @@
 #include "runtime/artifact_cache.h"
 
+#include <atomic>
 #include <csignal>
 #include <fstream>
+#include <thread>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -10,10 +12,32 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/support/artifacts.h"
 #include "tests/support/temporary_folder.h"
+
+namespace {
+
+// File systems that cannot lock, and that tell an open file another inode number than its name.
+std::atomic<int> flockError{0};
+std::atomic<bool> inodesDiffer{false};
+
+} // namespace
+
+// These stand in front of the C library's.
+extern "C" int flock(int fd, int operation) noexcept {
+  if (!flockError) return static_cast<int>(syscall(SYS_flock, fd, operation));
+  errno = flockError;
+  return -1;
+}
+
+extern "C" int fstatat(int folder, const char *name, struct stat *info, int flags) noexcept {
+  const int result = static_cast<int>(syscall(SYS_newfstatat, folder, name, info, flags));
+  if (result == 0 && inodesDiffer) ++info->st_ino;
+  return result;
+}
 
 namespace tilewright {
 namespace {
@@ -222,6 +246,22 @@ TEST(ArtifactCache, EntriesWithOddThingsInThemAreReplaced) {
   }
 }
 
+// Out of memory, a fault of an earlier kernel: the entry on the shared disk is good all the same.
+TEST(ArtifactCache, AnArtifactThatTheDeviceRefusesStays) {
+  TemporaryFolder folder;
+  auto cache = openOrDie(folder.path());
+  obtain(*cache);
+  ::testing::internal::CaptureStderr();
+  const Status refused = cache
+                             ->obtain(
+                                 sampleKey(), [&]() -> StatusOr<Artifact> { return sampleArtifact(); },
+                                 [&](const Artifact &) { return runtimeError("out of memory"); })
+                             .status();
+  ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(refused.message(), "out of memory");
+  expectHit(obtain(*cache));
+}
+
 TEST(ArtifactCache, AnArtifactThatDoesNotLoadIsCompiledAgain) {
   TemporaryFolder folder;
   auto cache = openOrDie(folder.path());
@@ -344,6 +384,49 @@ TEST(ArtifactCache, ALockThatIsNeverGivenBackOnlyDelays) {
   EXPECT_THAT(outcome.log, HasSubstr("another process"));
   expectHit(obtain(*cache));
   close(held);
+}
+
+// Whoever holds the lock finishes just when this process gives up.
+TEST(ArtifactCache, TheEntryIsLookedUpOnceMoreWhenTheLocksTimeIsOut) {
+  TemporaryFolder folder, elsewhere;
+  auto cache = openOrDie(folder.path());
+  cache->setLockLimit(std::chrono::milliseconds(300));
+  obtain(*openOrDie(elsewhere.path()));
+  const std::string lock = folder / ("kernels/.lock-" + sampleKey().digest());
+  int held = open(lock.c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::filesystem::rename(entryPath(elsewhere), entryPath(folder));
+  });
+  expectHit(obtain(*cache));
+  other.join();
+  close(held);
+}
+
+TEST(ArtifactCache, ADisksMissingLocksAreOneWarning) {
+  TemporaryFolder folder;
+  auto cache = openOrDie(folder.path());
+  flockError = ENOLCK;
+  Outcome first = obtain(*cache), second = obtain(*cache, "other");
+  flockError = 0;
+  expectMiss(first, 1);
+  EXPECT_THAT(first.log, HasSubstr("No locks available"));
+  expectMiss(second, 0);
+}
+
+TEST(KeyLock, GivesUpWhereFilesHaveOtherInodeNumbersThanNames) {
+  TemporaryFolder folder;
+  const int fd = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY);
+  inodesDiffer = true;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto shortly = KeyLock::acquire(fd, ".lock", std::chrono::milliseconds(3));
+  const auto later = KeyLock::acquire(fd, ".lock", std::chrono::minutes(1));
+  inodesDiffer = false;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_TRUE(shortly.ok() && !shortly->has_value());
+  EXPECT_FALSE(later.ok());
+  close(fd);
 }
 
 TEST(ArtifactCache, WhatDeadProcessesLeftIsRemovedAndLivingOnesAreNotDisturbed) {

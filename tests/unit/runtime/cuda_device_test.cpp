@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/cuda/power_limit.h"
 #include "runtime/runtime.h"
 #include "tests/support/fake_driver.h"
 #include "tests/support/temporary_folder.h"
@@ -40,6 +41,8 @@ protected:
     EXPECT_TRUE(fake.events.empty());
     EXPECT_TRUE(fake.links.empty());
     EXPECT_TRUE(fake.hostMemory.empty());
+    EXPECT_TRUE(fake.deviceMemory.empty());
+    EXPECT_TRUE(fake.streams.empty());
     EXPECT_THAT(fake.mistakes, IsEmpty());
     EXPECT_EQ(FakeDriver::current(), nullptr);
   }
@@ -78,6 +81,30 @@ TEST(CudaDevice, ThePowerLimitIsPartOfWhatItIs) {
   });
   EXPECT_THAT(limited->info().name, HasSubstr("1980 MHz, 700 W"));
   EXPECT_NE(limited->info().fingerprint, (*openFake(fake))->info().fingerprint);
+}
+
+int failing() { return 3; }
+
+// An administrator lowers the enforced limit for a day; the default one is the board's own.
+TEST(PowerLimit, IsTheBoardsNotTheDays) {
+  static unsigned enforced;
+  const SymbolLookup library = [](const std::string &name) -> void * {
+    if (name == "nvmlInit_v2" || name == "nvmlShutdown") return reinterpret_cast<void *>(+[] { return 0; });
+    if (name == "nvmlDeviceGetHandleByPciBusId_v2")
+      return reinterpret_cast<void *>(+[](const char *, void **) { return 0; });
+    if (name == "nvmlDeviceGetEnforcedPowerLimit")
+      return reinterpret_cast<void *>(
+          +[](void *, unsigned *milliwatts) { return *milliwatts = enforced, 0; });
+    if (name == "nvmlDeviceGetPowerManagementDefaultLimit")
+      return reinterpret_cast<void *>(+[](void *, unsigned *milliwatts) { return *milliwatts = 700000, 0; });
+    return nullptr;
+  };
+  for (unsigned watts : {700, 500}) {
+    enforced = 1000 * watts;
+    EXPECT_EQ(powerLimitWatts("0000:01:00.0", library), 700);
+  }
+  EXPECT_FALSE(powerLimitWatts("", [](const char *) -> void * { return nullptr; }));
+  EXPECT_FALSE(powerLimitWatts("", [](const char *) { return reinterpret_cast<void *>(failing); }));
 }
 
 TEST(CudaDevice, ItsFingerprintIsOfWhatTuningDependsOn) {
@@ -256,6 +283,47 @@ TEST_F(CudaDeviceTest, VisibleMemoryIsTheHostsAndBeginsWithZeros) {
   ASSERT_TRUE(buffer.ok());
   const auto *bytes = static_cast<const char *>(buffer->data());
   EXPECT_EQ(std::count(bytes, bytes + 64, 0), 64);
+}
+
+TEST_F(CudaDeviceTest, AddressesThatKernelsReachAreFine) {
+  EXPECT_TRUE(device->checkAddress(nullptr).ok());
+  auto buffer = device->allocate(100, nullptr);
+  EXPECT_TRUE(device->checkAddress(buffer->data()).ok());
+  EXPECT_TRUE(device->checkAddress(static_cast<char *>(buffer->data()) + 99).ok());
+  char memory[3] = {};
+  fake.pointers = {{memory, {CU_MEMORYTYPE_DEVICE, 0}},
+                   {memory + 1, {CU_MEMORYTYPE_HOST, 0}},
+                   {memory + 2, {CU_MEMORYTYPE_HOST, -1, true}}}; // managed, at present the host's
+  for (const char &place : memory)
+    EXPECT_TRUE(device->checkAddress(&place).ok());
+}
+
+TEST_F(CudaDeviceTest, OtherAddressesAreUserErrorsThatSayWhatWasFound) {
+  char memory[3] = {};
+  fake.pointers = {{memory, {CU_MEMORYTYPE_DEVICE, 1}}, {memory + 1, {CU_MEMORYTYPE_HOST, 0, false, false}}};
+  const char *found[] = {"memory of device 1", "host memory that is not mapped", "found host memory"};
+  for (int i = 0; i < 3; ++i) {
+    const Status status = device->checkAddress(memory + i);
+    EXPECT_EQ(status.kind(), StatusKind::user);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("device cuda:0"), HasSubstr(found[i])));
+  }
+}
+
+TEST(CudaDevice, SomeReachAllOfTheHostsMemory) {
+  FakeDriver fake;
+  fake.pageableMemory = 1;
+  auto device = *openFake(fake);
+  char memory = 0;
+  EXPECT_TRUE(device->checkAddress(&memory).ok());
+  fake.pointers = {{&memory, {CU_MEMORYTYPE_DEVICE, 1}}};
+  EXPECT_FALSE(device->checkAddress(&memory).ok());
+}
+
+TEST_F(CudaDeviceTest, CheckingAnAddressIsAllowedInACapture) {
+  fake.captured = reinterpret_cast<CUstream>(3);
+  char memory = 0;
+  EXPECT_EQ(device->checkAddress(&memory).kind(), StatusKind::user);
+  fake.captured.reset();
 }
 
 TEST_F(CudaDeviceTest, TimesWithEventsAroundTheWork) {

@@ -15,8 +15,9 @@ namespace {
 using namespace cuda;
 using test::fakeCubin;
 using test::FakeDriver;
-using ::testing::Each;
+using ::testing::Contains;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr int kGpcs = 6, kOfGpc = 22; // 132 multiprocessors, of which a GPC's are every sixth pair
 
@@ -38,11 +39,12 @@ private:
   std::map<int, int> next_; ///< of each GPC
 };
 
+std::optional<int> noPowerLimit(const std::string &) { return std::nullopt; }
+
 class CudaPlacement : public ::testing::Test {
 protected:
-  CudaPlacement()
-      : device(*CudaDevice::open(fake.table(), 0, [](const std::string &) { return std::optional<int>(); })) {
-    fake.onLaunch = Scheduler();
+  CudaPlacement() {
+    fake.onProbe = Scheduler();
     // add(n): a persistent kernel of n programs in clusters of two.
     artifact.kernel = "add";
     artifact.parameters = {{Parameter::Kind::index, "n", ElementType::f32, 0, false}};
@@ -56,13 +58,21 @@ protected:
   ~CudaPlacement() override {
     device.reset();
     EXPECT_TRUE(fake.memory.empty());
+    EXPECT_TRUE(fake.deviceMemory.empty());
+    EXPECT_TRUE(fake.hostMemory.empty());
     EXPECT_TRUE(fake.modules.empty());
+    EXPECT_TRUE(fake.streams.empty());
     EXPECT_THAT(fake.mistakes, IsEmpty());
+  }
+
+  void open(const std::string &target = "") {
+    auto opened = CudaDevice::open(fake.table(), 0, noPowerLimit, target);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    device = *std::move(opened);
   }
 
   /// What a launch of so many programs is told.
   const int32_t *ranksOf(const LoadedKernel &kernel, int64_t programs) {
-    fake.onLaunch = nullptr;
     fake.parameterBytes = {8, 8};
     EXPECT_TRUE(device->launch(kernel, {programs}, nullptr).ok());
     fake.parameterBytes.clear();
@@ -75,6 +85,7 @@ protected:
 };
 
 TEST_F(CudaPlacement, ClustersOfAGpcTakeNeighbours) {
+  open();
   auto kernel = device->load(artifact);
   ASSERT_TRUE(kernel.ok()) << kernel.status().message();
   const int32_t *ranks = ranksOf(**kernel, 1000);
@@ -87,64 +98,80 @@ TEST_F(CudaPlacement, ClustersOfAGpcTakeNeighbours) {
     EXPECT_EQ(std::count(gpcs.begin(), gpcs.end(), gpc), kOfGpc / 2);
 }
 
-TEST_F(CudaPlacement, IsLookedForOnce) {
+// A load may be part of a user's call, whose stream has work already.
+TEST_F(CudaPlacement, IsLookedForWhenTheDeviceIsOpened) {
+  open();
+  const std::size_t probes = fake.probes().size();
+  EXPECT_GT(probes, 0u);
+  fake.forgetCalls();
   ASSERT_TRUE(device->load(artifact).ok());
-  const std::size_t launches = fake.launches().size();
-  EXPECT_GT(launches, 0u);
-  ASSERT_TRUE(device->load(artifact).ok());
-  EXPECT_EQ(fake.launches().size(), launches);
+  EXPECT_EQ(fake.probes().size(), probes);
+  EXPECT_THAT(fake.calls(), Not(Contains("cuStreamSynchronize")));
 }
 
-TEST_F(CudaPlacement, KernelsThatAskForNoneCauseNone) {
-  artifact.ranksClusters = false;
+TEST_F(CudaPlacement, NeverUsesTheDefaultStream) {
+  open();
   ASSERT_TRUE(device->load(artifact).ok());
-  EXPECT_TRUE(fake.launches().empty());
+  EXPECT_GT(fake.streamsUsed().count("cuStreamSynchronize"), 0u);
+  for (const auto &[call, stream] : fake.streamsUsed())
+    EXPECT_NE(stream, nullptr) << call;
+}
+
+TEST_F(CudaPlacement, DevicesWithoutSuchKernelsAreNotAsked) {
+  open("sm_80");
+  EXPECT_TRUE(fake.probes().empty());
 }
 
 TEST_F(CudaPlacement, FewerClustersKeepTheirNumbers) {
+  open();
   auto kernel = device->load(artifact);
   EXPECT_FALSE(ranksOf(**kernel, 65));
   EXPECT_TRUE(ranksOf(**kernel, 66));
 }
 
 TEST_F(CudaPlacement, OthersWorkOnTheDeviceLeavesNumbers) {
-  fake.onLaunch = [](const CUlaunchConfig &config, void **parameters) {
+  fake.onProbe = [](const CUlaunchConfig &config, void **parameters) {
     for (unsigned i = 0; i < config.gridDimX; ++i)
       (*static_cast<int32_t **>(parameters[0]))[i] = static_cast<int32_t>(i % 100);
   };
+  open();
   auto kernel = device->load(artifact);
   ASSERT_TRUE(kernel.ok()) << kernel.status().message();
   EXPECT_FALSE(ranksOf(**kernel, 1000));
 }
 
 TEST_F(CudaPlacement, ADriverThatRefusesLeavesNumbers) {
-  for (const char *call : {"cuMemHostAlloc", "cuLaunchKernelEx", "cuStreamSynchronize", "cuMemAllocAsync"}) {
-    device = *CudaDevice::open(fake.table(), 0, [](const std::string &) { return std::optional<int>(); });
+  for (const char *call : {"cuStreamCreate", "cuLaunchKernelEx", "cuStreamSynchronize", "cuMemAlloc"}) {
     fake.fail(call, CUDA_ERROR_INVALID_VALUE);
-    auto kernel = device->load(artifact);
+    open();
     fake.fail(call, CUDA_SUCCESS);
+    auto kernel = device->load(artifact);
     ASSERT_TRUE(kernel.ok()) << kernel.status().message();
     EXPECT_FALSE(ranksOf(**kernel, 1000)) << call;
-    fake.onLaunch = Scheduler();
   }
 }
 
-// A stream that the default stream waits for.
-TEST_F(CudaPlacement, IsNotLookedForInACaptureThatForbidsIt) {
-  fake.captured = reinterpret_cast<CUstream>(3);
-  auto captured = device->load(artifact);
-  fake.captured.reset();
-  EXPECT_TRUE(fake.launches().empty());
-  auto later = device->load(artifact);
-  EXPECT_TRUE(ranksOf(**later, 1000));
-  EXPECT_FALSE(ranksOf(**captured, 1000));
+// By whether the default stream waits for the captured one. What a capture forbids is a mistake.
+TEST_F(CudaPlacement, ACaptureIsNotDisturbed) {
+  for (bool blocks : {true, false}) {
+    fake.captured = reinterpret_cast<CUstream>(3);
+    fake.capturedBlocks = blocks;
+    open();
+    auto kernel = device->load(artifact);
+    ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+    EXPECT_THAT(fake.mistakes, IsEmpty());
+    kernel = userError("gone");
+    device.reset();
+    EXPECT_THAT(fake.mistakes, IsEmpty());
+    fake.captured.reset();
+  }
 }
 
-TEST_F(CudaPlacement, IsNoPartOfACapture) {
+TEST_F(CudaPlacement, AKernelLoadedInACaptureHasRanks) {
+  open();
   fake.captured = reinterpret_cast<CUstream>(3);
-  fake.capturedBlocks = false;
   auto kernel = device->load(artifact);
-  EXPECT_THAT(fake.mistakes, IsEmpty());
+  ASSERT_TRUE(kernel.ok()) << kernel.status().message();
   fake.captured.reset();
   EXPECT_TRUE(ranksOf(**kernel, 1000));
 }

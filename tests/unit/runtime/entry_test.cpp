@@ -1,5 +1,7 @@
 #include "runtime/disk/entry.h"
 
+#include <functional>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -109,6 +111,43 @@ TEST(Entry, ManifestsThatLieInTypeAreErrors) {
   EntryFiles deep = sampleFiles();
   deep["manifest.json"] = std::string(1 << 20, '[');
   EXPECT_FALSE(decodeEntry(sampleKey().digest(), deep).ok());
+}
+
+// With hashes that fit, as only somebody who may write the folder, or an archive, can bring them.
+TEST(Entry, NumbersThatNoKernelHasAreErrors) {
+  const std::function<void(Artifact &)> changes[] = {
+      [](Artifact &a) { a.clusterCtas = 0; },
+      [](Artifact &a) { a.clusterCtas = -2; },
+      [](Artifact &a) { a.clusterCtas = 17; },
+      [](Artifact &a) { a.threads = -1; },
+      [](Artifact &a) { a.threads = 1025; },
+      [](Artifact &a) { a.sharedBytes = -1; },
+      [](Artifact &a) { a.scratchBytes = -1; },
+      [](Artifact &a) { a.grid[0].block = 0; },
+      [](Artifact &a) { a.grid[0].parameter = 4; },
+      [](Artifact &a) { a.grid[0].dim = 2; },
+      [](Artifact &a) { a.grid[0].parameter = 3; },
+      [](Artifact &a) { a.grid.resize(4, a.grid[0]); },
+      [](Artifact &a) { a.parameters[0].rank = 3; },
+      [](Artifact &a) { a.parameters[1].rank = 0; },
+      [](Artifact &a) { a.tensorMaps[0].boxRows = 0; },
+      [](Artifact &a) { a.tensorMaps[0].parameter = -1; },
+  };
+  for (const auto &change : changes) {
+    Artifact artifact = sampleArtifact();
+    change(artifact);
+    const auto entry = decodeEntry(sampleKey().digest(), *encodeEntry({sampleKey(), artifact}));
+    ASSERT_FALSE(entry.ok());
+    EXPECT_THAT(entry.status().message(), HasSubstr("out of range"));
+  }
+}
+
+TEST(Entry, WhatAManifestHoldsReachesNoTerminal) {
+  EntryFiles files = sampleFiles();
+  files["manifest.json"] = "{\"\x1b[2J\xff\": ]";
+  const std::string message = decodeEntry(sampleKey().digest(), files).status().message();
+  for (const char byte : message)
+    EXPECT_TRUE(byte >= ' ' && byte < 127) << message;
 }
 
 TEST(Entry, AKeyThatIsNotTextIsAnError) {

@@ -1,12 +1,17 @@
 // NVIDIA's assembler as a program: scripts stand in for it, and the real one runs where there is one.
 
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "compiler/base/env.h"
 #include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/program.h"
 #include "runtime/cuda/ptxas.h"
 #include "tests/support/fake_driver.h"
 #include "tests/support/ptx_assembler.h"
@@ -71,6 +76,55 @@ TEST(Ptxas, MakesACubinOrSaysWhyNot) {
   EXPECT_EQ(program.assemble("axpy", "text", "sm_90").status().kind(), StatusKind::compile);
 }
 
+// Whoever ignores SIGCHLD has no exit codes from waitpid.
+TEST(Ptxas, RunsWhereTheApplicationIgnoresItsChildren) {
+  TemporaryFolder folder;
+  writeProgram(folder, "12.4", "cat $source > $cubin; exit $(cat $source)");
+  void (*before)(int) = signal(SIGCHLD, SIG_IGN);
+  const std::optional<Ptxas> program = Ptxas::find({folder.path()}, kDriver);
+  ASSERT_TRUE(program);
+  EXPECT_EQ(*program->assemble("axpy", "0", "sm_90"), "0");
+  EXPECT_FALSE(program->assemble("axpy", "1", "sm_90").ok());
+  signal(SIGCHLD, before);
+}
+
+TEST(Ptxas, IsGivenNeitherTheEnvironmentNorDescriptors) {
+  TemporaryFolder folder;
+  writeProgram(folder, "12.4", "(echo $HOME$TILEWRIGHT_TEST_SECRET; ls /proc/self/fd | wc -l) > $cubin");
+  setenv("TILEWRIGHT_TEST_SECRET", "secret", 1);
+  const int inherited = dup(STDOUT_FILENO); // without close-on-exec
+  // The three of every process, and the one by which `ls` reads the folder.
+  EXPECT_EQ(*Ptxas::find({folder.path()}, kDriver)->assemble("axpy", "", "sm_90"), "\n4\n");
+  close(inherited);
+  unsetenv("TILEWRIGHT_TEST_SECRET");
+}
+
+TEST(Ptxas, IsNotUsedWhereOthersMayWrite) {
+  TemporaryFolder folder;
+  writeProgram(folder, "12.4", "");
+  for (mode_t mode : {0777, 0770}) {
+    chmod(folder.path().c_str(), mode);
+    ::testing::internal::CaptureStderr();
+    EXPECT_FALSE(Ptxas::find({folder.path()}, kDriver));
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+                AllOf(HasSubstr("warning"), HasSubstr("others may write " + folder.path())));
+  }
+  chmod(folder.path().c_str(), 0755);
+  EXPECT_TRUE(Ptxas::find({folder.path()}, kDriver));
+  chmod((folder / "ptxas").c_str(), 0722);
+  EXPECT_FALSE(Ptxas::find({folder.path()}, kDriver));
+}
+
+TEST(Program, IsKilledWhenItsTimeIsOut) {
+  TemporaryFolder folder;
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(runProgram({"/bin/sleep", "60"}, folder / "words", std::chrono::milliseconds(100)));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_TRUE(runProgram({"/bin/true"}, folder / "words", std::chrono::seconds(30)));
+  EXPECT_FALSE(runProgram({"/bin/false"}, folder / "words", std::chrono::seconds(30)));
+  EXPECT_FALSE(runProgram({"/no/such/program"}, folder / "words", std::chrono::seconds(30)));
+}
+
 TEST(Ptxas, TheRealOneAssembles) {
   const std::string command = test::findPtxAssembler();
   if (command.empty()) GTEST_SKIP() << "no ptxas on PATH or below CUDA_HOME";
@@ -109,6 +163,15 @@ TEST_F(DeviceWithPtxas, AssemblesWholePrograms) {
                 target == std::string("sm_90a") ? "-arch=sm_90a\n" : "-arch=sm_90\n");
     }
   EXPECT_EQ(fake.assembled, "");
+}
+
+// A process without it would keep PTX for all others.
+TEST_F(DeviceWithPtxas, ItsReleaseIsPartOfTheCachesKey) {
+  const std::string without = open()->info().assembler;
+  writeProgram(folder, "12.4", "");
+  EXPECT_EQ(open()->info().assembler, without + ", ptxas 12.4.99");
+  writeProgram(folder, "12.3", "");
+  EXPECT_EQ(open()->info().assembler, without + ", ptxas 12.3.99");
 }
 
 TEST_F(DeviceWithPtxas, AsksTheDriverWhenItFails) {
