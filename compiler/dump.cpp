@@ -5,14 +5,15 @@
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include "compiler/base/log.h"
+#include "compiler/diagnostics.h"
 
 using namespace mlir;
 
@@ -85,12 +86,8 @@ private:
 
 LogicalResult run(ModuleOp module, const std::function<void(OpPassManager &)> &addPasses,
                   std::string &messages, std::unique_ptr<PassInstrumentation> instrumentation) {
-  messages.clear();
-  ScopedDiagnosticHandler capture(module.getContext(), [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      messages += (messages.empty() ? "" : "; ") + diagnostic.str();
-    return success();
-  });
+  const Diagnostics diagnostics(*module.getContext());
+  auto keepMessages = llvm::make_scope_exit([&] { messages = diagnostics.errors(); });
   PassManager passes(module.getContext(), ModuleOp::getOperationName());
   addPasses(passes);
   if (!instrumentation) { // what the last pass leaves is looked at, not what each does
@@ -105,7 +102,8 @@ LogicalResult run(ModuleOp module, const std::function<void(OpPassManager &)> &a
 
 Dump::Dump(const Environment &environment, const std::string &kernel, const std::string &fingerprint)
     : environment_(environment), kernel_(kernel),
-      stem_(environment.dumpDir + "/" + kernel + "-" + fingerprint.substr(0, 8)) {}
+      stem_((environment.dumpDir.empty() ? "." : environment.dumpDir) + "/" + kernel + "-" +
+            fingerprint.substr(0, 8)) {}
 
 bool Dump::wants(Stage stage) const {
   const auto &stages = environment_.dump;
@@ -132,8 +130,12 @@ Status Dump::runPasses(ModuleOp module, const std::function<void(OpPassManager &
   // Once more, with a printer before each pass: what costs time is done only when something is wrong.
   std::string pass, reproducer;
   (void)run(*before, addPasses, messages, std::make_unique<FailureRecorder>(pass, reproducer));
-  std::string path = stem_ + "." + pass + ".mlir";
-  std::string repeat = writeFile(path, reproducer) ? "; to repeat it: tile-opt --run-reproducer " + path : "";
+  const std::string path = stem_ + "." + pass + ".mlir";
+  // A file that nobody asked for has no place in the caller's working directory.
+  const bool isAskedFor = !environment_.dumpDir.empty() || !environment_.dump.empty();
+  std::string repeat = "; set TILEWRIGHT_DUMP_DIR for a file that repeats it";
+  if (isAskedFor)
+    repeat = writeFile(path, reproducer) ? "; to repeat it: tile-opt --run-reproducer " + path : "";
   return compileError("kernel '" + kernel_ + "': pass '" + pass + "' failed: " + messages + repeat);
 }
 

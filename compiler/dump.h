@@ -25,8 +25,8 @@ public:
   bool wants(Stage stage) const;
   void write(Stage stage, const std::string &text) const;
 
-  /// Runs a list of passes. A compile error names the pass that failed, with what it said, and the file that
-  /// repeats the failure: `tile-opt --run-reproducer FILE`.
+  /// Runs a list of passes. A compile error names the pass that failed, with what it said, and, where dumps
+  /// or their folder were asked for, the file that repeats the failure: `tile-opt --run-reproducer FILE`.
   Status runPasses(mlir::ModuleOp module, const std::function<void(mlir::OpPassManager &)> &addPasses) const;
 
 private:

@@ -116,8 +116,6 @@ Status Device::checkAddress(const void *) const { return {}; }
 
 Status Device::assemble(Artifact &) { return {}; }
 
-Status Device::checkAddress(const void *) const { return {}; }
-
 StatusOr<Grid> gridFor(const Artifact &artifact, ArgumentSpan arguments) {
   if (arguments.size != artifact.parameters.size())
     return userError("kernel '" + artifact.kernel + "' takes " + std::to_string(artifact.parameters.size()) +

@@ -139,10 +139,6 @@ public:
   /// Whether what is enqueued on the stream goes into a CUDA graph instead of running; then nothing may wait
   /// for the device.
   virtual bool isCapturing(Stream stream) = 0;
-
-  /// Whether this device's kernels reach the memory at an address; a user error says what was found. A null
-  /// pointer is fine.
-  virtual Status checkAddress(const void *address) const;
   /// Host memory that kernels reach at the same address, so that the host can read what they write without a
   /// copy: pinned memory of a GPU. Zeros at first.
   virtual StatusOr<Buffer> allocateVisible(std::size_t bytes) = 0;

@@ -30,7 +30,7 @@ struct Environment {
   std::string target; ///< of a GPU's code, as `parseTarget` takes it; empty: all that the GPU has
   std::vector<std::string> toolFolders; ///< absolute, in the order in which a `ptxas` is sought there
   std::vector<std::string> dump;        ///< stages to write while compiling: tile, lowered, llvm, assembly
-  std::string dumpDir = ".";
+  std::string dumpDir;                  ///< empty: none was named, and dumps go to the working directory
   LogLevel log = LogLevel::warning;
   AutotuneMode autotune = AutotuneMode::read;
   int threads = 0; ///< of the CPU device; 0: one per core this process may use

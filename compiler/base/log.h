@@ -7,7 +7,7 @@ namespace tilewright {
 enum class LogLevel { error, warning, info, debug };
 
 /// Writes "tilewright: LEVEL: MESSAGE", one line, to stderr unless TILEWRIGHT_LOG asks for less. Lines of
-/// several threads or processes do not mix.
+/// several threads or processes do not mix. What would steer a terminal is escaped, see `printable`.
 void log(LogLevel level, const std::string &message);
 
 /// The level that is in force; TILEWRIGHT_LOG sets it when it is understood, else it is `warning`.

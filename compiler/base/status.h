@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cassert>
 #include <optional>
 #include <string>
 #include <utility>
@@ -36,7 +35,10 @@ inline Status internalError(std::string message) { return {StatusKind::internal,
 /// A value, or the Status that says why there is none.
 template <typename T> class [[nodiscard]] StatusOr {
 public:
-  StatusOr(Status status) : status_(std::move(status)) { assert(!status_.ok()); }
+  /// Of an ok Status, which comes with no value, an internal error is made.
+  StatusOr(Status status) : status_(std::move(status)) {
+    if (status_.ok()) status_ = internalError("expected a value or an error, found an ok Status alone");
+  }
   StatusOr(T value) : value_(std::move(value)) {}
 
   bool ok() const { return value_.has_value(); }
@@ -59,7 +61,9 @@ private:
 
 /// Returns from the enclosing function when `expression` is not ok.
 #define TW_RETURN_IF_ERROR(expression)                                                                       \
-  if (auto twStatus = (expression); !twStatus.ok()) return twStatus
+  do { /* one statement, so that an `else` behind it belongs to the `if` before it */                        \
+    if (auto twStatus = (expression); !twStatus.ok()) return twStatus;                                       \
+  } while (false)
 
 /// `TW_ASSIGN_OR_RETURN(auto x, f())`: x is f's value, or the enclosing function returns f's Status.
 #define TW_ASSIGN_OR_RETURN(declaration, expression)                                                         \

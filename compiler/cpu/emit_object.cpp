@@ -1,5 +1,6 @@
 #include "compiler/cpu/emit_object.h"
 
+#include "compiler/diagnostics.h"
 #include "compiler/optimise.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -35,9 +36,11 @@ static StatusOr<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Ta
 StatusOr<std::string> emitObject(mlir::ModuleOp module, const Target &target, int optLevel, Output output) {
   mlir::registerBuiltinDialectTranslation(*module.getContext());
   mlir::registerLLVMDialectTranslation(*module.getContext());
+  Diagnostics diagnostics(*module.getContext());
   llvm::LLVMContext context;
+  diagnostics.listenTo(context);
   std::unique_ptr<llvm::Module> code = mlir::translateModuleToLLVMIR(module, context);
-  if (!code) return compileError("the kernel could not be translated to LLVM IR");
+  if (!code) return diagnostics.error("the kernel could not be translated to LLVM IR");
   TW_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, makeTargetMachine(target, optLevel));
   code->setDataLayout(machine->createDataLayout());
   code->setTargetTriple(machine->getTargetTriple().str());
@@ -60,6 +63,8 @@ StatusOr<std::string> emitObject(mlir::ModuleOp module, const Target &target, in
   if (machine->addPassesToEmitFile(codegen, stream, nullptr, kind))
     return compileError("LLVM's code generator for '" + target.arch + "' cannot write this kind of file");
   codegen.run(*code);
+  if (!diagnostics.errors().empty())
+    return diagnostics.error("LLVM's code generator for '" + target.arch + "' refused the kernel");
   return std::string(text);
 }
 

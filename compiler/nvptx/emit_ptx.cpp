@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/diagnostics.h"
 #include "compiler/optimise.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -143,9 +144,11 @@ StatusOr<std::string> emitPtx(mlir::ModuleOp module, const Target &target, int o
   mlir::registerBuiltinDialectTranslation(*module.getContext());
   mlir::registerLLVMDialectTranslation(*module.getContext());
   mlir::registerNVVMDialectTranslation(*module.getContext());
+  Diagnostics diagnostics(*module.getContext());
   llvm::LLVMContext context;
+  diagnostics.listenTo(context);
   std::unique_ptr<llvm::Module> code = mlir::translateModuleToLLVMIR(module, context);
-  if (!code) return compileError("the kernel could not be translated to LLVM IR");
+  if (!code) return diagnostics.error("the kernel could not be translated to LLVM IR");
   // ptxas schedules and allocates registers anew, and makes as much of what LLVM's selection leaves, with
   // fewer registers and in two thirds of the time. But it keeps accumulators in place only where LLVM's
   // coalescer gave them the same registers in a whole loop (wgmma: C7514; else spills). Levels above the
@@ -172,6 +175,8 @@ StatusOr<std::string> emitPtx(mlir::ModuleOp module, const Target &target, int o
   if (!addCodegen(static_cast<llvm::LLVMTargetMachine &>(*machine), irLevel, codegen, stream))
     return compileError("LLVM's code generator for '" + target.arch + "' cannot write PTX");
   codegen.run(*code);
+  if (!diagnostics.errors().empty())
+    return diagnostics.error("LLVM's code generator for '" + target.arch + "' refused the kernel");
   return std::string(text);
 }
 

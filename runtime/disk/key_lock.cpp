@@ -32,8 +32,9 @@ StatusOr<std::optional<KeyLock>> KeyLock::acquire(int folder, const std::string 
       if (isStillThere(folder, name, file.get()))
         return std::optional<KeyLock>(KeyLock(folder, name, std::move(file)));
       if (++removed == kMaxRemoved) return runtimeError("lock files do not keep their inode numbers here");
-    } else if (errno != EWOULDBLOCK && errno != EINTR) {
-      return systemError("cannot lock " + name);
+    } else {
+      if (errno != EWOULDBLOCK && errno != EINTR) return systemError("cannot lock " + name);
+      removed = 0;
     }
     if (std::chrono::steady_clock::now() >= deadline) return std::optional<KeyLock>();
     // Polling, because flock has no time limit and an alarm signal is the application's.

@@ -131,12 +131,28 @@ TEST_F(DumpTest, AFailingPassLeavesAReproducer) {
   expectReproduced(status, "lower-to-vector", "long tile", folder_ / "rows-01234567.lower-to-vector.mlir");
 }
 
-TEST_F(DumpTest, APassOfAFunctionLeavesAReproducerToo) {
-  Kernel kernel = defineKernel("widths", "", [](KernelBuilder &k) {
+/// Its long tiles are of two widths, which stream-rows refuses.
+Kernel twoWidths() {
+  return defineKernel("widths", "", [](KernelBuilder &k) {
     View x = k.input("x", ElementType::f32, 2), y = k.output("y", ElementType::f32, 2);
     Range rows = k.blockRows(x.dim(0), 8);
     k.store(y, rows, k.whole(y.dim(1)), x.at(rows, k.whole(x.dim(1))) + x.at(rows, k.whole(x.dim(0))));
   });
+}
+
+TEST_F(DumpTest, NoFileIsWrittenThatNobodyAskedFor) {
+  unsetenv("TILEWRIGHT_DUMP_DIR");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  const Status status = compile(twoWidths(), hostTarget(), {}).status();
+  std::filesystem::current_path(before);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("pass 'stream-rows' failed"), HasSubstr("set TILEWRIGHT_DUMP_DIR")));
+  EXPECT_TRUE(files().empty());
+}
+
+TEST_F(DumpTest, APassOfAFunctionLeavesAReproducerToo) {
+  const Kernel kernel = twoWidths();
   std::string stem = "widths-" + fingerprint(kernel)->substr(0, 8);
   expectReproduced(compile(kernel, hostTarget(), {}).status(), "stream-rows", "long tiles of one width",
                    folder_ / (stem + ".stream-rows.mlir"));

@@ -1,0 +1,33 @@
+#include "compiler/base/status.h"
+
+#include <gtest/gtest.h>
+
+namespace tilewright {
+namespace {
+
+TEST(StatusOr, OfAnOkStatusAloneIsAnInternalError) {
+  const StatusOr<int> value{Status()};
+  EXPECT_FALSE(value.ok());
+  EXPECT_EQ(value.status().kind(), StatusKind::internal);
+}
+
+Status chosen(bool first, const Status &status, bool &otherwise) {
+  if (first)
+    TW_RETURN_IF_ERROR(status);
+  else
+    otherwise = true;
+  return {};
+}
+
+TEST(ReturnIfError, LeavesAnElseToTheIfBeforeIt) {
+  bool otherwise = false;
+  EXPECT_TRUE(chosen(true, {}, otherwise).ok());
+  EXPECT_FALSE(otherwise);
+  EXPECT_EQ(chosen(true, userError("no"), otherwise).message(), "no");
+  EXPECT_FALSE(otherwise);
+  EXPECT_TRUE(chosen(false, userError("no"), otherwise).ok());
+  EXPECT_TRUE(otherwise);
+}
+
+} // namespace
+} // namespace tilewright
