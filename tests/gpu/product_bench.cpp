@@ -20,8 +20,8 @@
 #include "kernels/lce/kernels.h"
 #include "runtime/runtime.h"
 #include "tests/gpu/product_data.h"
-#include "tools/contest.h"
-#include "tools/cublas.h"
+#include "tools/bench/benchmark.h"
+#include "tools/bench/cublas.h"
 
 namespace tilewright {
 namespace {

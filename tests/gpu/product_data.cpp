@@ -6,7 +6,7 @@
 #include <random>
 
 #include "kernels/lce/plan.h"
-#include "tools/number_formats.h"
+#include "tools/io/number_formats.h"
 
 namespace tilewright::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "runtime/cpu/cpu_device.h"
-#include "tools/number_formats.h"
+#include "tools/io/number_formats.h"
 
 namespace tilewright::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "tests/support/device_tensor.h"
-#include "tools/number_formats.h"
+#include "tools/io/number_formats.h"
 
 namespace tilewright::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/text.h"
+#include "tools/cli/text.h"
 
 namespace tilewright {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "kernels/jit.h"
 #include "kernels/linear_cross_entropy.h"
-#include "tools/random_problem.h"
+#include "tools/bench/random_problem.h"
 #include "tools/tiny_model/layers.h"
 
 namespace tilewright {

@@ -5,7 +5,7 @@
 
 #include "compiler/base/status.h"
 #include "runtime/runtime.h"
-#include "tools/tensors.h"
+#include "tools/io/tensors.h"
 
 namespace tilewright {
 

@@ -10,7 +10,7 @@
 #include "compiler/compile.h"
 #include "compiler/dsl/builder.h"
 #include "tests/support/ptx_interpreter.h"
-#include "tools/number_formats.h"
+#include "tools/io/number_formats.h"
 
 namespace tilewright {
 namespace {

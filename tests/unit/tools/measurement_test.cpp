@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "kernels/reference.h"
-#include "tools/accuracy.h"
-#include "tools/contest.h"
-#include "tools/random_problem.h"
+#include "tools/bench/accuracy.h"
+#include "tools/bench/benchmark.h"
+#include "tools/bench/random_problem.h"
 
 namespace tilewright {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/npy.h"
+#include "tools/io/npy.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

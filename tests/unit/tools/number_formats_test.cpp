@@ -1,4 +1,4 @@
-#include "tools/number_formats.h"
+#include "tools/io/number_formats.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tools/output_folder.h"
+#include "tools/io/output_folder.h"
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "tools/npy.h"
+#include "tools/io/npy.h"
 
 namespace tilewright {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/scatter_plot.h"
+#include "tools/cli/scatter_plot.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "tools/text.h"
+#include "tools/cli/text.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <sstream>
 
-#include "tools/plot.h"
+#include "tools/cli/plot.h"
 
 namespace tilewright {
 namespace {

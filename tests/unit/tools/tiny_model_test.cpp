@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "kernels/jit.h"
-#include "tools/accuracy.h"
+#include "tools/bench/accuracy.h"
 #include "tools/tiny_model/corpus.h"
 #include "tools/tiny_model/layers.h"
 #include "tools/tiny_model/model.h"

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/base/status.h"
+#include "tools/bench/random_problem.h"
+#include "tools/cli/number_type.h"
+
+namespace tilewright {
+
+/// How far a result lies from float64.
+struct LossErrors {
+  double loss = 0;    ///< largest error of a row's log-sum-exp, relative to its largest logit (at least 1)
+  double dHidden = 0; ///< relative, in the Frobenius norm
+  double dWeight = 0;
+
+  std::string str() const;
+};
+
+/// The errors that this project allows itself for inputs of a type.
+LossErrors allowedErrors(const NumberType &type);
+
+/// An internal error that says both when an error exceeds what is allowed, or is NaN.
+Status checkErrors(const LossErrors &errors, const NumberType &type);
+
+/// |a - b| / |b| in the Euclidean norm.
+double relativeError(const float *a, const double *b, std::size_t count);
+
+/// Compares a few rows and classes only, for problems too large for a whole reference: lse and dX of whole
+/// rows are computed in float64; a class's dW from float64 logits and the result's own lse. Gradients that
+/// are empty have no errors.
+LossErrors sampledErrors(const LinearProblem &problem, const LinearOutputs &outputs, int64_t samples);
+
+} // namespace tilewright

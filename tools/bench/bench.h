@@ -1,0 +1,50 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "compiler/base/status.h"
+#include "compiler/element_type.h"
+#include "runtime/runtime.h"
+#include "tools/bench/products.h"
+#include "tools/cli/arguments.h"
+#include "tools/cli/number_type.h"
+
+namespace tilewright {
+
+/// Each measures, prints a table, and returns the same figures as JSON.
+
+/// What of linear + cross entropy is measured, and beside what.
+struct LinearBench {
+  Floor floor = Floor::none;
+  int64_t workspaceLimit = 0;      ///< bytes; 0: none
+  bool peaked = false;             ///< data as of a trained model
+  bool lossOnly = false;           ///< no gradient
+  bool wideWeightGradient = false; ///< dW in fp32
+};
+
+/// Linear + cross entropy in turn with its products through a library. Checks a sample of the result against
+/// float64 first.
+StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape,
+                                             const NumberType &type, const LinearBench &what);
+
+/// Linear + cross entropy with each of its options, in turn with the plain loss.
+StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemShape &shape,
+                                              const NumberType &type);
+
+/// Loss and gradient in place over N×V logits, in turn with a copy of as many bytes: the least traffic there
+/// is when a row is read and written once. H plays no part.
+StatusOr<nlohmann::ordered_json> benchOverLogits(Runtime &runtime, const ProblemShape &shape,
+                                                 ElementType element);
+
+/// From DSL to object or PTX for each kernel; then a first call with nothing cached, and one with all kernels
+/// on disk. A GPU's code is for the named target (empty: all that it has).
+StatusOr<nlohmann::ordered_json> benchCompile(const ProblemShape &shape, ElementType element,
+                                              const std::string &target);
+
+/// Bytes that linear + cross entropy's tensors take, with the CPU's own copies of them.
+double linearBytes(const ProblemShape &shape, ElementType element);
+
+/// A user error when tensors of so many bytes do not fit the device's memory.
+Status checkFits(double bytes, const Device &device);
+
+} // namespace tilewright

@@ -1,0 +1,132 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tools/bench/accuracy.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/benchmark.h"
+#include "tools/bench/products.h"
+#include "tools/bench/random_problem.h"
+#include "tools/cli/text.h"
+
+namespace tilewright {
+namespace {
+
+constexpr double kSeconds = 16; // of measuring one shape
+constexpr int64_t kSamples = 8;
+
+/// With the logits that a floor writes.
+double bytesNeeded(const ProblemShape &shape, ElementType element, Floor floor) {
+  const double rows = shape.rows, hidden = shape.hidden, classes = shape.classes;
+  const double logits = rows * classes, matrices = (rows + classes) * hidden;
+  if (floor == Floor::cublas) return 2 * matrices * elementBytes(element) + logits * elementBytes(element);
+  return linearBytes(shape, element) + (floor == Floor::blas ? (logits + matrices) * sizeof(float) : 0);
+}
+
+nlohmann::ordered_json row(const std::string &name, double milliseconds, double flops) {
+  return {{"name", name}, {"ms", milliseconds}, {"gflops", flops / milliseconds * 1e-6}};
+}
+
+void print(const nlohmann::ordered_json &result) {
+  fmt::print("linear + cross entropy, {}: N {}, H {}, V {}, {}, {} data\n",
+             result["computes"].get<std::string>(), result["rows"].get<int64_t>(),
+             result["hidden"].get<int64_t>(), result["classes"].get<int64_t>(),
+             result["dtype"].get<std::string>(), result["data"].get<std::string>());
+  Table table({"", "ms", "speed", "ratio"});
+  const double floor = result.value("floor_ms", result["times"][0]["ms"].get<double>());
+  for (const auto &time : result["times"])
+    table.add({time["name"], fmt::format("{:.4g}", time["ms"].get<double>()),
+               speedText(1e9 * time["gflops"].get<double>()),
+               fmt::format("{:.3f}", time["ms"].get<double>() / floor)});
+  fmt::print(
+      "{}  {} ({}), workspace {}, peak over inputs and gradients {}\n  {}; errors against float64: {}\n",
+      table.str(), result["variant"].get<std::string>(), result["configuration"].get<std::string>(),
+      bytesText(result["workspace_bytes"].get<double>()), bytesText(result["peak_bytes"].get<double>()),
+      result["method"].get<std::string>(), result["errors_text"].get<std::string>());
+}
+
+} // namespace
+
+double linearBytes(const ProblemShape &shape, ElementType element) {
+  const double matrices = (static_cast<double>(shape.rows) + static_cast<double>(shape.classes)) *
+                          static_cast<double>(shape.hidden);
+  return 2 * matrices * static_cast<double>(elementBytes(element) + sizeof(float));
+}
+
+Status checkFits(double bytes, const Device &device) {
+  const double available = static_cast<double>(device.info().memoryBytes);
+  if (bytes <= available) return {};
+  return userError(fmt::format("expected a --shape whose tensors fit {} of memory, found one that takes {}",
+                               bytesText(available), bytesText(bytes)));
+}
+
+StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape,
+                                             const NumberType &type, const LinearBench &what) {
+  Device &device = runtime.device();
+  TW_RETURN_IF_ERROR(checkFits(bytesNeeded(shape, type.element, what.floor), device));
+  const LinearProblem problem =
+      what.peaked ? peakedProblem(shape, type.element, 1) : randomProblem(shape, type.element, 1);
+  TW_ASSIGN_OR_RETURN(const LinearProblemTensors tensors,
+                      uploadProblem(device, problem, what.wideWeightGradient));
+  LinearCrossEntropyOptions options;
+  options.tf32 = type.tf32;
+  options.workspaceLimit = what.workspaceLimit;
+  LossReport report;
+  const auto run = [&]() -> Status {
+    LinearCrossEntropyTensors t = tensors.refs();
+    if (what.lossOnly) t.dHidden = t.dWeight = {};
+    TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, t, options, nullptr));
+    return {};
+  };
+
+  TW_RETURN_IF_ERROR(run());
+  TW_ASSIGN_OR_RETURN(LinearOutputs outputs, downloadOutputs(device, tensors));
+  if (what.lossOnly) outputs.dHidden.clear(), outputs.dWeight.clear();
+  const LossErrors errors = sampledErrors(problem, outputs, kSamples);
+  TW_RETURN_IF_ERROR(checkErrors(errors, type));
+  TW_ASSIGN_OR_RETURN(const int64_t peak, device.peakBytes(nullptr, run));
+
+  std::vector<Contestant> contestants = {{"tilewright", run}};
+  std::vector<std::unique_ptr<Products>> products;
+  if (what.floor != Floor::none) {
+    TW_ASSIGN_OR_RETURN(products,
+                        Products::make(what.floor, type.tf32, what.lossOnly, device, problem, tensors));
+    for (const auto &way : products)
+      contestants.push_back({way->description(), [&way] { return way->run(); }});
+  }
+  TW_ASSIGN_OR_RETURN(const ContestResult times, contest(device, contestants, kSeconds));
+
+  const double flops = (what.lossOnly ? 2.0 : 6.0) * static_cast<double>(shape.rows) *
+                       static_cast<double>(shape.hidden) * static_cast<double>(shape.classes);
+  nlohmann::ordered_json result = {
+      {"loss", "linear_cross_entropy"},
+      {"device", device.info().name},
+      {"rows", shape.rows},
+      {"hidden", shape.hidden},
+      {"classes", shape.classes},
+      {"dtype", type.name()},
+      {"computes", what.lossOnly             ? "loss alone"
+                   : what.wideWeightGradient ? "loss, dX, dW in f32"
+                                             : "loss, dX, dW"},
+      {"data", what.peaked ? "peaked" : "random"},
+      {"variant", variantName(report.variant)},
+      {"configuration", report.configuration},
+      {"workspace_bytes", report.workspaceBytes},
+      {"peak_bytes", peak},
+      {"method", times.method()},
+      {"errors_text", errors.str()},
+      {"errors", {{"loss", errors.loss}, {"dx", errors.dHidden}, {"dw", errors.dWeight}}},
+  };
+  for (std::size_t i = 0; i < contestants.size(); ++i)
+    result["times"].push_back(row(contestants[i].name, times.median[i], flops));
+  if (!products.empty()) {
+    const double fastest = *std::min_element(times.median.begin() + 1, times.median.end());
+    result["floor_ms"] = fastest;
+    result["ratio"] = times.median[0] / fastest;
+  }
+  print(result);
+  result.erase("errors_text");
+  return result;
+}
+
+} // namespace tilewright

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/bench/random_problem.h"
+
+namespace tilewright {
+
+/// What the loss is measured against.
+enum class Floor { none, blas, cublas };
+
+/// The products of the loss and nothing else, through a library: what no exact implementation can avoid.
+/// Three with its gradients, else one. The problem and its tensors outlive it.
+class Products {
+public:
+  virtual ~Products() = default;
+  /// Does them, one behind the other; of cuBLAS, enqueues them.
+  virtual Status run() = 0;
+  virtual std::string description() const = 0;
+
+  /// In all the ways in which the library may be called, of which the fastest is the floor. `floor` is not
+  /// none; of cuBLAS, `tf32` allows it to round f32 operands. Errors say what is missing: a library, a
+  /// device, or memory.
+  static StatusOr<std::vector<std::unique_ptr<Products>>> make(Floor floor, bool tf32, bool lossOnly,
+                                                               Device &device, const LinearProblem &problem,
+                                                               const LinearProblemTensors &tensors);
+};
+
+} // namespace tilewright

@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+
+#include "tools/bench/bench.h"
+#include "tools/commands/commands.h"
+#include "tools/io/output_folder.h"
+
+namespace tilewright {
+namespace {
+
+constexpr ProblemShape kCompileShape = {256, 256,
+                                        4096}; // small: what is measured is the way to the first result
+
+Floor floorNamed(const std::string &name) {
+  return name == "blas" ? Floor::blas : name == "cublas" ? Floor::cublas : Floor::none;
+}
+
+StatusOr<LinearBench> readLinearBench(const Arguments &arguments, const std::string &against) {
+  LinearBench linear;
+  linear.floor = floorNamed(against);
+  TW_ASSIGN_OR_RETURN(linear.workspaceLimit, arguments.bytes("--workspace-limit", 0));
+  TW_ASSIGN_OR_RETURN(const std::string data, arguments.choice("--data", {"random", "peaked"}, {}));
+  linear.peaked = data == "peaked";
+  linear.lossOnly = arguments.has("--loss-only");
+  TW_ASSIGN_OR_RETURN(const std::string type, arguments.choice("--grad-weight", {"same", "f32"}, {}));
+  linear.wideWeightGradient = type == "f32";
+  return linear;
+}
+
+Status bench(const Arguments &arguments) {
+  TW_ASSIGN_OR_RETURN(const NumberType type, readNumberType(arguments));
+  std::string against;
+  if (arguments.has("--against")) {
+    TW_ASSIGN_OR_RETURN(against, arguments.choice("--against", {"blas", "cublas", "copy"}, {}));
+  }
+  const bool compiling = arguments.has("--compile");
+  TW_ASSIGN_OR_RETURN(const LinearBench linear, readLinearBench(arguments, against));
+  std::vector<ProblemShape> shapes;
+  for (const std::string &text : arguments.list("--shape")) {
+    TW_ASSIGN_OR_RETURN(const ProblemShape shape, parseShape(text));
+    shapes.push_back(shape);
+  }
+  if (shapes.empty() && !compiling) return userError("expected --shape N,H,V or --compile, found neither");
+  const bool options = arguments.has("--each-option");
+  if (int(compiling) + int(options) + int(!against.empty()) > 1)
+    return userError("expected one of --against, --each-option and --compile, found more");
+  if (type.tf32 && (compiling || against == "copy"))
+    return userError("expected --dtype tf32 with the loss's products, found none to be measured; use f32");
+  for (const char *option : {"--workspace-limit", "--data", "--loss-only", "--grad-weight"})
+    if (arguments.has(option) && (compiling || options || against == "copy"))
+      return userError(std::string("expected ") + option +
+                       " with one loss's products, found others to be measured");
+
+  const std::string target = arguments.text("--target").value_or("");
+  const std::optional<std::string> file = arguments.text("--json");
+  if (file) TW_RETURN_IF_ERROR(checkFile(*file));
+
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime, Runtime::open("", target));
+  fmt::print("{}\n", runtime->device().info().name);
+  if (compiling && shapes.empty()) shapes.push_back(kCompileShape);
+  for (const ProblemShape &shape : shapes) {
+    fmt::print("\n");
+    TW_ASSIGN_OR_RETURN(nlohmann::ordered_json result, compiling ? benchCompile(shape, type.element, target)
+                                                       : options ? benchOptions(*runtime, shape, type)
+                                                       : against == "copy"
+                                                           ? benchOverLogits(*runtime, shape, type.element)
+                                                           : benchLinear(*runtime, shape, type, linear));
+    results.push_back(std::move(result));
+  }
+  if (file) return writeFile(*file, results.dump(2) + "\n");
+  return {};
+}
+
+} // namespace
+
+Command benchCommand() {
+  Command command;
+  command.name = "bench";
+  command.summary = "times beside a floor measured in the same run";
+  command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--against blas|cublas|copy] [--loss-only] "
+                  "[--grad-weight same|f32] [--data random|peaked] [--workspace-limit BYTES] [--target NAME] "
+                  "[--json FILE]\n"
+                  "--shape N,H,V --each-option [--dtype TYPE] [--json FILE]\n"
+                  "--compile [--shape N,H,V] [--dtype TYPE] [--json FILE]";
+  command.options = {
+      {"--shape", "N,H,V", "rows, hidden size, classes; may be given more than once", OptionSpec::Kind::list},
+      numberTypeSpec(),
+      {"--against", "WHAT",
+       "blas: OpenBLAS's three fp32 products; cublas: cuBLAS's three in --dtype; copy: the loss over N×V "
+       "logits "
+       "and a copy of them"},
+      {"--each-option", "", "the loss with each of its options, as a multiple of the plain one",
+       OptionSpec::Kind::flag},
+      {"--workspace-limit", "BYTES", "memory beside inputs and gradients, as 268435456 or 256MiB"},
+      {"--compile", "", "compile times of each kernel, first call cold and with kernels on disk",
+       OptionSpec::Kind::flag},
+      {"--target", "NAME", "what a GPU's code is for: sm_80, sm_90, …; default: all that the GPU has"},
+      {"--loss-only", "", "no gradient; the floor is the first product", OptionSpec::Kind::flag},
+      {"--grad-weight", "TYPE", "of dW: that of --dtype (same, default), or f32"},
+      {"--data", "KIND",
+       "random (default), or peaked: labels are likely, and 86 % of a row's probabilities lie below 2^-30 of "
+       "theirs, as in a trained model"},
+      {"--json", "FILE", "the figures for programs"},
+  };
+  command.run = bench;
+  return command;
+}
+
+} // namespace tilewright

@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "compiler/base/env.h"
+#include "compiler/base/version.h"
+#include "kernels/catalog.h"
+#include "kernels/lce/plan.h"
+#include "kernels/lce/tensors.h"
+#include "runtime/runtime.h"
+#include "tools/cli/text.h"
+#include "tools/commands/commands.h"
+#include "tools/io/npy.h"
+
+namespace tilewright {
+namespace {
+
+void printDevices() {
+  fmt::print("Devices\n");
+  for (const std::string &name : availableDevices()) {
+    const StatusOr<std::unique_ptr<Device>> device = openDevice(name);
+    if (!device.ok()) {
+      fmt::print("  {:<8}  not used: {}\n", name, printable(device.status().message()));
+      continue;
+    }
+    const DeviceInfo &info = (*device)->info();
+    fmt::print("  {:<8}  {}, {}, code for {}\n", name, printable(info.name),
+               bytesText(static_cast<double>(info.memoryBytes)), (*device)->target().arch);
+  }
+  fmt::print("  compiler  {}\n\n", compilerVersion());
+}
+
+void printKernels() {
+  std::size_t width = 0;
+  for (const CatalogEntry &entry : kernelCatalog())
+    width = std::max(width, entry.name.size());
+  fmt::print("Kernels (tilewright emit --kernel NAME shows one)\n");
+  for (const CatalogEntry &entry : kernelCatalog())
+    fmt::print("  {:<{}}  {}\n", entry.name, width, entry.summary);
+}
+
+lce::Request planned(int64_t rows, int64_t hidden, int64_t classes, ElementType element) {
+  lce::Request problem;
+  problem.rows = rows, problem.hidden = hidden, problem.classes = classes;
+  problem.element = element, problem.dHidden = element, problem.dWeight = element;
+  return problem;
+}
+
+/// What the planner chooses for some problems, with no limit on the workspace.
+Status printConfigurations(const Device &device) {
+  const lce::Request problems[] = {
+      planned(1024, 768, 32768, ElementType::f32), planned(1024, 768, 32768, ElementType::bf16),
+      planned(8192, 2304, 256000, ElementType::bf16), planned(16384, 4096, 128256, ElementType::bf16)};
+  Table table({"N,H,V", "type", "variant", "workspace", "blocks"});
+  for (const lce::Request &problem : problems) {
+    TW_ASSIGN_OR_RETURN(const lce::Config config, lce::plan(problem, Variant::automatic, 0, device.info()));
+    const int64_t bytes = lce::workspaceBytes(lce::schemeFor(problem, config.variant), config);
+    table.add({fmt::format("{},{},{}", problem.rows, problem.hidden, problem.classes),
+               elementName(problem.element), variantName(config.variant),
+               bytesText(static_cast<double>(bytes)), config.str()});
+  }
+  fmt::print("\nConfigurations of linear + cross entropy, forward and backward, on {}\n{}",
+             printable(device.info().name), table.str());
+  return {};
+}
+
+void printLimits() {
+  fmt::print("\nLimits\n"
+             "  N, H, V     from 1 to 2^31 - 1; N·V may exceed 2^32\n"
+             "  matrices    f32, bf16, f16, adjacent elements in a row\n"
+             "  labels      i32 or i64\n"
+             "  .npy files  float16/32/64 and integers of either byte order, at most 2 dimensions,\n"
+             "              a header of at most {}\n",
+             bytesText(kNpyHeaderLimit));
+}
+
+void printEnvironment() {
+  fmt::print("\nEnvironment\n");
+  std::size_t width = 0;
+  for (const EnvVariable &variable : envVariables())
+    width = std::max(width, std::string(variable.name).size());
+  for (const EnvVariable &variable : envVariables()) {
+    const std::string value = currentValue(variable);
+    fmt::print("  {:<{}}  {}\n", variable.name, width, value.empty() ? "(not set)" : printable(value));
+    fmt::print("  {:<{}}    {}\n  {:<{}}    {}\n", "", width, variable.meaning, "", width, variable.choices);
+  }
+}
+
+Status printCache() {
+  TW_ASSIGN_OR_RETURN(const Environment environment, readEnvironment());
+  const std::string &dir = environment.cacheDir;
+  fmt::print("\nCache\n  {}: ", dir.empty() ? "off" : printable(dir));
+  if (dir.empty()) {
+    fmt::print("kernels are not kept on disk\n");
+    return {};
+  }
+  if (!std::filesystem::exists(dir)) {
+    fmt::print("not made yet\n");
+    return {};
+  }
+  const StatusOr<std::unique_ptr<ArtifactCache>> cache = ArtifactCache::open(dir);
+  if (!cache.ok()) {
+    fmt::print("not used: {}\n", printable(cache.status().message()));
+    return {};
+  }
+  TW_ASSIGN_OR_RETURN(const std::vector<CacheEntry> entries, (*cache)->entries());
+  int64_t bytes = 0;
+  for (const CacheEntry &entry : entries)
+    bytes += entry.bytes;
+  fmt::print("{} kernels, {}\n", entries.size(), bytesText(static_cast<double>(bytes)));
+  return {};
+}
+
+Status inspect(const Arguments &) {
+  printDevices();
+  printKernels();
+  for (const std::string &name : availableDevices())
+    if (const StatusOr<std::unique_ptr<Device>> device = openDevice(name); device.ok())
+      TW_RETURN_IF_ERROR(printConfigurations(**device));
+  printLimits();
+  printEnvironment();
+  return printCache();
+}
+
+} // namespace
+
+Command inspectCommand() {
+  Command command;
+  command.name = "inspect";
+  command.summary = "devices, kernels, limits, environment and cache of this machine";
+  command.run = inspect;
+  return command;
+}
+
+} // namespace tilewright

@@ -1,0 +1,44 @@
+#include "tools/commands/loss_arguments.h"
+
+namespace tilewright {
+
+std::vector<OptionSpec> lossOptionSpecs() {
+  return {
+      {"--bias", "b.npy", "V numbers, added to the products x·w; gives db.npy"},
+      {"--class-weight", "c.npy",
+       "V numbers u, not negative: a row's loss times its label's; mean divides by their sum"},
+      {"--label-smoothing", "A", "0 (default) to 1: the share of the loss that is spread over all classes"},
+      {"--z-loss", "Z", "adds Z·lse² to every row's loss (default 0)"},
+      {"--logit-scale", "S", "the logits are S·(x·w + b) (default 1); 1/temperature"},
+      {"--softcap", "C", "then C·tanh(logit/C) (default: none)"},
+      {"--lmcl-margin", "M", "large margin cosine loss: logits s·(cos(x, w) - M at the label) (default 0)"},
+      {"--lmcl-scale", "S", "its scale s (default 1); either option chooses this loss"},
+      {"--objective", "NAME", "log_prob (default): -log p of the label; prob: -p"},
+      {"--no-quiet-zeros", "",
+       "bf16 gradients of probabilities below 2^-30 too; linear cross entropy takes them as 0",
+       OptionSpec::Kind::flag},
+      {"--metrics", "",
+       "what is monitored in metrics.json; entropy.npy, argmax.npy and correct.npy of each row",
+       OptionSpec::Kind::flag},
+  };
+}
+
+Status readLossOptions(const Arguments &arguments, LossOptions &options, std::optional<Margin> &lmcl) {
+  TW_ASSIGN_OR_RETURN(options.labelSmoothing, arguments.number("--label-smoothing", 0));
+  TW_ASSIGN_OR_RETURN(options.zLoss, arguments.number("--z-loss", 0));
+  TW_ASSIGN_OR_RETURN(options.logitScale, arguments.number("--logit-scale", 1));
+  if (arguments.has("--softcap")) {
+    TW_ASSIGN_OR_RETURN(options.softcap, arguments.number("--softcap", 0));
+  }
+  if (arguments.has("--lmcl-margin") || arguments.has("--lmcl-scale")) {
+    Margin margin;
+    TW_ASSIGN_OR_RETURN(margin.margin, arguments.number("--lmcl-margin", margin.margin));
+    TW_ASSIGN_OR_RETURN(margin.scale, arguments.number("--lmcl-scale", margin.scale));
+    lmcl = margin;
+  }
+  TW_ASSIGN_OR_RETURN(const std::string objective, arguments.choice("--objective", {"log_prob", "prob"}));
+  TW_ASSIGN_OR_RETURN(options.objective, parseObjective(objective));
+  return {};
+}
+
+} // namespace tilewright
