@@ -335,7 +335,7 @@ private:
 };
 
 /// The same product alone through cuBLAS, on data that is never peaked.
-std::function<Status()> floorOf(const Cublas &cublas, ProductData &data, Kind kind, bool peaked) {
+std::function<Status()> baselineOf(const Cublas &cublas, ProductData &data, Kind kind, bool peaked) {
   return [&cublas, &data, kind, peaked]() -> Status {
     const auto [rows, hidden, classes] = data.shape();
     const std::string exponentials = peaked ? "e_random" : "e";
@@ -374,7 +374,7 @@ StatusOr<double> timeAlone(Device &device, const std::function<Status()> &work, 
 }
 
 struct Timing {
-  std::vector<double> ours, ratios; ///< milliseconds; to the floor measured before and after
+  std::vector<double> ours, ratios; ///< milliseconds; to the baseline measured before and after
 };
 
 void print(const Product &product, const Config &config, const std::string &text) {
@@ -406,17 +406,17 @@ Status bench(const Product &product, const Settings &settings, ProductData &data
   }
   if (!cublas || good.empty()) return {};
 
-  const std::function<Status()> floor = floorOf(*cublas, data, product.kind, settings.peaked);
-  TW_RETURN_IF_ERROR(floor());
+  const std::function<Status()> baseline = baselineOf(*cublas, data, product.kind, settings.peaked);
+  TW_RETURN_IF_ERROR(baseline());
   const double flops = 2e-9 * settings.shape.rows * settings.shape.hidden * settings.shape.classes;
   std::vector<Timing> timings(good.size());
-  TW_ASSIGN_OR_RETURN(double before, timeAlone(device, floor, settings.seconds));
+  TW_ASSIGN_OR_RETURN(double before, timeAlone(device, baseline, settings.seconds));
   for (int round = 0; round < settings.rounds; ++round)
     for (std::size_t i = 0; i < good.size(); ++i) {
       Candidate &candidate = *good[i].second;
       TW_ASSIGN_OR_RETURN(const double ours, timeAlone(
                                                  device, [&] { return candidate.run(); }, settings.seconds));
-      TW_ASSIGN_OR_RETURN(const double after, timeAlone(device, floor, settings.seconds));
+      TW_ASSIGN_OR_RETURN(const double after, timeAlone(device, baseline, settings.seconds));
       timings[i].ours.push_back(ours);
       timings[i].ratios.push_back(2 * ours / (before + after));
       before = after;

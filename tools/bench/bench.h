@@ -15,7 +15,7 @@ namespace tilewright {
 
 /// What of linear + cross entropy is measured, and beside what.
 struct LinearBench {
-  Floor floor = Floor::none;
+  Baseline baseline = Baseline::none;
   int64_t workspaceLimit = 0;      ///< bytes; 0: none
   bool peaked = false;             ///< data as of a trained model
   bool lossOnly = false;           ///< no gradient

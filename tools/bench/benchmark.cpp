@@ -20,22 +20,22 @@ constexpr double kLongestTurn = 1.7;                // seconds
 constexpr int kWaits = 6;                           // of a turn
 
 /// Of one run, of so many that nothing is waited for in between.
-StatusOr<double> timeRuns(const Stopwatch &stopwatch, const Contestant &contestant, int runs) {
+StatusOr<double> timeRuns(const Stopwatch &stopwatch, const BenchmarkCase &one, int runs) {
   TW_ASSIGN_OR_RETURN(const double milliseconds, stopwatch([&]() -> Status {
                         for (int i = 0; i < runs; ++i)
-                          TW_RETURN_IF_ERROR(contestant.work());
+                          TW_RETURN_IF_ERROR(one.work());
                         return {};
                       }));
   return milliseconds / runs;
 }
 
 /// The times that count: of the turn's second half.
-StatusOr<std::vector<double>> takeTurn(const Stopwatch &stopwatch, const Contestant &contestant, int runs,
+StatusOr<std::vector<double>> takeTurn(const Stopwatch &stopwatch, const BenchmarkCase &one, int runs,
                                        double turnSeconds) {
   std::vector<double> turn;
   const Clock::time_point start = Clock::now();
   do {
-    TW_ASSIGN_OR_RETURN(const double milliseconds, timeRuns(stopwatch, contestant, runs));
+    TW_ASSIGN_OR_RETURN(const double milliseconds, timeRuns(stopwatch, one, runs));
     turn.push_back(milliseconds);
   } while (millisecondsSince(start) < 1000 * turnSeconds);
   turn.erase(turn.begin(), turn.begin() + turn.size() / 2);
@@ -56,13 +56,13 @@ StatusOr<double> wallMilliseconds(const std::function<Status()> &work) {
   return millisecondsSince(start);
 }
 
-ContestMethod ContestMethod::of(const Device &device, double seconds, std::size_t contestants) {
+BenchmarkMethod BenchmarkMethod::of(const Device &device, double seconds, std::size_t cases) {
   if (device.target().kind != TargetKind::nvptx) return {seconds, 0};
-  return {seconds, std::min(kLongestTurn,
-                            seconds / ((kSettlingRounds + kLongRounds) * static_cast<double>(contestants)))};
+  return {seconds,
+          std::min(kLongestTurn, seconds / ((kSettlingRounds + kLongRounds) * static_cast<double>(cases)))};
 }
 
-std::string ContestResult::method() const {
+std::string BenchmarkResult::method() const {
   if (turnSeconds == 0) return fmt::format("medians of {} rounds in turn", rounds);
   return fmt::format(
       "medians of the second halves of {} rounds behind one that does not count, in which each worked "
@@ -70,28 +70,28 @@ std::string ContestResult::method() const {
       rounds, turnSeconds);
 }
 
-StatusOr<ContestResult> contest(const Stopwatch &stopwatch, const std::vector<Contestant> &contestants,
-                                const ContestMethod &method) {
+StatusOr<BenchmarkResult> benchmark(const Stopwatch &stopwatch, const std::vector<BenchmarkCase> &cases,
+                                    const BenchmarkMethod &method) {
   constexpr double most = 1000;
   double roundMilliseconds = 0;
   std::vector<int> runs;
-  for (const Contestant &contestant : contestants) {
+  for (const BenchmarkCase &one : cases) {
     std::this_thread::sleep_for(kRest);
-    TW_ASSIGN_OR_RETURN(const double milliseconds, timeRuns(stopwatch, contestant, 1));
+    TW_ASSIGN_OR_RETURN(const double milliseconds, timeRuns(stopwatch, one, 1));
     roundMilliseconds += milliseconds;
     const double waitMilliseconds = 1000 * method.turnSeconds / kWaits;
     runs.push_back(static_cast<int>(std::clamp(waitMilliseconds / std::max(milliseconds, 1e-3), 1.0, most)));
   }
-  ContestResult result{{}, kLongRounds, method.turnSeconds};
+  BenchmarkResult result{{}, kLongRounds, method.turnSeconds};
   if (method.turnSeconds == 0)
     result.rounds = static_cast<int>(
         std::clamp<double>(1000 * method.seconds / roundMilliseconds, kFewestRounds, kMostRounds));
-  std::vector<std::vector<double>> times(contestants.size());
+  std::vector<std::vector<double>> times(cases.size());
   for (int round = method.turnSeconds > 0 ? -kSettlingRounds : 0; round < result.rounds; ++round)
-    for (std::size_t i = 0; i < contestants.size(); ++i) {
+    for (std::size_t i = 0; i < cases.size(); ++i) {
       std::this_thread::sleep_for(kRest);
       TW_ASSIGN_OR_RETURN(const std::vector<double> turn,
-                          takeTurn(stopwatch, contestants[i], runs[i], method.turnSeconds));
+                          takeTurn(stopwatch, cases[i], runs[i], method.turnSeconds));
       if (round >= 0) times[i].insert(times[i].end(), turn.begin(), turn.end());
     }
   for (const std::vector<double> &of : times)
@@ -99,9 +99,9 @@ StatusOr<ContestResult> contest(const Stopwatch &stopwatch, const std::vector<Co
   return result;
 }
 
-StatusOr<ContestResult> contest(Device &device, const std::vector<Contestant> &contestants, double seconds) {
-  return contest([&](const std::function<Status()> &work) { return device.time(nullptr, work); }, contestants,
-                 ContestMethod::of(device, seconds, contestants.size()));
+StatusOr<BenchmarkResult> benchmark(Device &device, const std::vector<BenchmarkCase> &cases, double seconds) {
+  return benchmark([&](const std::function<Status()> &work) { return device.time(nullptr, work); }, cases,
+                   BenchmarkMethod::of(device, seconds, cases.size()));
 }
 
 } // namespace tilewright

@@ -10,7 +10,7 @@
 namespace tilewright {
 
 /// Something to be timed beside others.
-struct Contestant {
+struct BenchmarkCase {
   std::string name;
   std::function<Status()> work; ///< on a GPU enqueued
 };
@@ -18,8 +18,8 @@ struct Contestant {
 /// How many milliseconds it takes to do some work: `Device::time`, or a test's own clock.
 using Stopwatch = std::function<StatusOr<double>(const std::function<Status()> &work)>;
 
-/// How long a contest takes, and in what turns.
-struct ContestMethod {
+/// How long a benchmark takes, and in what turns.
+struct BenchmarkMethod {
   double seconds = 0; ///< in all, about
   /// Of a turn; what runs in the first half of a turn does not count. A few times in a turn one waits for
   /// what was enqueued, else all runs are back to back, as in training. 0: a turn is one run.
@@ -28,11 +28,11 @@ struct ContestMethod {
   /// What suits the device: a CPU's turns are single runs. A GPU needs about a second under load until its
   /// clock has settled where the power limit allows, so each works alone for up to 1.7 s, three times; behind
   /// idle time its power swings for seconds, so the first of them does not count.
-  static ContestMethod of(const Device &device, double seconds, std::size_t contestants);
+  static BenchmarkMethod of(const Device &device, double seconds, std::size_t cases);
 };
 
-struct ContestResult {
-  std::vector<double> median; ///< milliseconds, in the order of the contestants
+struct BenchmarkResult {
+  std::vector<double> median; ///< milliseconds, in the order of the cases
   int rounds = 0;
   double turnSeconds = 0;
 
@@ -43,10 +43,10 @@ struct ContestResult {
 /// single runs: 3 rounds at least, 15 at most; longer ones: 2, behind one that does not count). One
 /// unmeasured run of each comes first. Before each turn threads of the one before are given time to fall
 /// asleep: libraries let theirs spin for a while, which costs whoever comes next.
-StatusOr<ContestResult> contest(const Stopwatch &stopwatch, const std::vector<Contestant> &contestants,
-                                const ContestMethod &method);
+StatusOr<BenchmarkResult> benchmark(const Stopwatch &stopwatch, const std::vector<BenchmarkCase> &cases,
+                                    const BenchmarkMethod &method);
 /// On a device, by its own clock and for about so many seconds.
-StatusOr<ContestResult> contest(Device &device, const std::vector<Contestant> &contestants, double seconds);
+StatusOr<BenchmarkResult> benchmark(Device &device, const std::vector<BenchmarkCase> &cases, double seconds);
 
 double medianOf(std::vector<double> values);
 

@@ -15,12 +15,13 @@ namespace {
 constexpr double kSeconds = 16; // of measuring one shape
 constexpr int64_t kSamples = 8;
 
-/// With the logits that a floor writes.
-double bytesNeeded(const ProblemShape &shape, ElementType element, Floor floor) {
+/// With the logits that a baseline writes.
+double bytesNeeded(const ProblemShape &shape, ElementType element, Baseline baseline) {
   const double rows = shape.rows, hidden = shape.hidden, classes = shape.classes;
   const double logits = rows * classes, matrices = (rows + classes) * hidden;
-  if (floor == Floor::cublas) return 2 * matrices * elementBytes(element) + logits * elementBytes(element);
-  return linearBytes(shape, element) + (floor == Floor::blas ? (logits + matrices) * sizeof(float) : 0);
+  if (baseline == Baseline::cublas)
+    return 2 * matrices * elementBytes(element) + logits * elementBytes(element);
+  return linearBytes(shape, element) + (baseline == Baseline::blas ? (logits + matrices) * sizeof(float) : 0);
 }
 
 nlohmann::ordered_json row(const std::string &name, double milliseconds, double flops) {
@@ -33,11 +34,11 @@ void print(const nlohmann::ordered_json &result) {
              result["hidden"].get<int64_t>(), result["classes"].get<int64_t>(),
              result["dtype"].get<std::string>(), result["data"].get<std::string>());
   Table table({"", "ms", "speed", "ratio"});
-  const double floor = result.value("floor_ms", result["times"][0]["ms"].get<double>());
+  const double baseline = result.value("baseline_ms", result["times"][0]["ms"].get<double>());
   for (const auto &time : result["times"])
     table.add({time["name"], fmt::format("{:.4g}", time["ms"].get<double>()),
                speedText(1e9 * time["gflops"].get<double>()),
-               fmt::format("{:.3f}", time["ms"].get<double>() / floor)});
+               fmt::format("{:.3f}", time["ms"].get<double>() / baseline)});
   fmt::print(
       "{}  {} ({}), workspace {}, peak over inputs and gradients {}\n  {}; errors against float64: {}\n",
       table.str(), result["variant"].get<std::string>(), result["configuration"].get<std::string>(),
@@ -63,7 +64,7 @@ Status checkFits(double bytes, const Device &device) {
 StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape,
                                              const NumberType &type, const LinearBench &what) {
   Device &device = runtime.device();
-  TW_RETURN_IF_ERROR(checkFits(bytesNeeded(shape, type.element, what.floor), device));
+  TW_RETURN_IF_ERROR(checkFits(bytesNeeded(shape, type.element, what.baseline), device));
   const LinearProblem problem =
       what.peaked ? peakedProblem(shape, type.element, 1) : randomProblem(shape, type.element, 1);
   TW_ASSIGN_OR_RETURN(const LinearProblemTensors tensors,
@@ -86,15 +87,15 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
   TW_RETURN_IF_ERROR(checkErrors(errors, type));
   TW_ASSIGN_OR_RETURN(const int64_t peak, device.peakBytes(nullptr, run));
 
-  std::vector<Contestant> contestants = {{"tilewright", run}};
+  std::vector<BenchmarkCase> cases = {{"tilewright", run}};
   std::vector<std::unique_ptr<Products>> products;
-  if (what.floor != Floor::none) {
+  if (what.baseline != Baseline::none) {
     TW_ASSIGN_OR_RETURN(products,
-                        Products::make(what.floor, type.tf32, what.lossOnly, device, problem, tensors));
+                        Products::make(what.baseline, type.tf32, what.lossOnly, device, problem, tensors));
     for (const auto &way : products)
-      contestants.push_back({way->description(), [&way] { return way->run(); }});
+      cases.push_back({way->description(), [&way] { return way->run(); }});
   }
-  TW_ASSIGN_OR_RETURN(const ContestResult times, contest(device, contestants, kSeconds));
+  TW_ASSIGN_OR_RETURN(const BenchmarkResult times, benchmark(device, cases, kSeconds));
 
   const double flops = (what.lossOnly ? 2.0 : 6.0) * static_cast<double>(shape.rows) *
                        static_cast<double>(shape.hidden) * static_cast<double>(shape.classes);
@@ -117,11 +118,11 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
       {"errors_text", errors.str()},
       {"errors", {{"loss", errors.loss}, {"dx", errors.dHidden}, {"dw", errors.dWeight}}},
   };
-  for (std::size_t i = 0; i < contestants.size(); ++i)
-    result["times"].push_back(row(contestants[i].name, times.median[i], flops));
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    result["times"].push_back(row(cases[i].name, times.median[i], flops));
   if (!products.empty()) {
     const double fastest = *std::min_element(times.median.begin() + 1, times.median.end());
-    result["floor_ms"] = fastest;
+    result["baseline_ms"] = fastest;
     result["ratio"] = times.median[0] / fastest;
   }
   print(result);

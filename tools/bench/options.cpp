@@ -90,7 +90,7 @@ std::vector<Variation> variations(const OptionTensors &own) {
   };
 }
 
-double plainMilliseconds(const std::vector<Variation> &all, const ContestResult &times) {
+double plainMilliseconds(const std::vector<Variation> &all, const BenchmarkResult &times) {
   std::vector<double> plain;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (all[i].name == kPlain) plain.push_back(times.median[i]);
@@ -120,19 +120,19 @@ StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemSha
   TW_ASSIGN_OR_RETURN(const OptionTensors own, uploadOptions(device, problem));
 
   const std::vector<Variation> all = variations(own);
-  std::vector<Contestant> contestants;
+  std::vector<BenchmarkCase> cases;
   std::vector<LossReport> reports(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     LinearCrossEntropyTensors t = tensors.refs();
     LinearCrossEntropyOptions o;
     o.tf32 = type.tf32;
     all[i].apply(t, o);
-    contestants.push_back({all[i].name, [&runtime, &report = reports[i], t, o]() -> Status {
-                             TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, t, o, nullptr));
-                             return {};
-                           }});
+    cases.push_back({all[i].name, [&runtime, &report = reports[i], t, o]() -> Status {
+                       TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, t, o, nullptr));
+                       return {};
+                     }});
   }
-  TW_ASSIGN_OR_RETURN(const ContestResult times, contest(device, contestants, kSeconds));
+  TW_ASSIGN_OR_RETURN(const BenchmarkResult times, benchmark(device, cases, kSeconds));
 
   const double plain = plainMilliseconds(all, times);
   nlohmann::ordered_json result = {

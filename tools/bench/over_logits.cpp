@@ -91,8 +91,8 @@ StatusOr<nlohmann::ordered_json> benchOverLogits(Runtime &runtime, const Problem
 
   TW_ASSIGN_OR_RETURN(const OwnedTensor other, allocateTensor(device, element, {shape.rows, shape.classes}));
   const auto copyAll = [&] { return device.copy(other.ref.data, matrix.ref.data, bytes, nullptr); };
-  TW_ASSIGN_OR_RETURN(const ContestResult times,
-                      contest(device, {{"tilewright", run}, {"copy", copyAll}}, kSeconds));
+  TW_ASSIGN_OR_RETURN(const BenchmarkResult times,
+                      benchmark(device, {{"tilewright", run}, {"copy", copyAll}}, kSeconds));
   const auto rate = [&](double milliseconds) {
     return 2.0 * static_cast<double>(bytes) / milliseconds * 1e-6;
   };

@@ -88,18 +88,18 @@ private:
 
 } // namespace
 
-StatusOr<std::vector<std::unique_ptr<Products>>> Products::make(Floor floor, bool tf32, bool lossOnly,
+StatusOr<std::vector<std::unique_ptr<Products>>> Products::make(Baseline baseline, bool tf32, bool lossOnly,
                                                                 Device &device, const LinearProblem &problem,
                                                                 const LinearProblemTensors &tensors) {
   const auto [rows, hidden, classes] = problem.shape;
   const bool onGpu = device.target().kind == TargetKind::nvptx;
-  if (onGpu != (floor == Floor::cublas))
+  if (onGpu != (baseline == Baseline::cublas))
     return userError(std::string("expected --against ") + (onGpu ? "cublas" : "blas") + " on device " +
                      device.info().name + ", found the other; choose the device with TILEWRIGHT_DEVICE");
   if (std::max({rows, hidden, classes}) > std::numeric_limits<int>::max())
     return userError("expected sizes below 2^31 with --against, which the library cannot exceed");
   std::vector<std::unique_ptr<Products>> ways;
-  if (floor == Floor::blas) {
+  if (baseline == Baseline::blas) {
     TW_ASSIGN_OR_RETURN(Blas blas, Blas::load(device.info().units));
     ways.push_back(std::make_unique<BlasProducts>(std::move(blas), problem, lossOnly));
     return ways;

@@ -10,13 +10,13 @@ namespace {
 constexpr ProblemShape kCompileShape = {256, 256,
                                         4096}; // small: what is measured is the way to the first result
 
-Floor floorNamed(const std::string &name) {
-  return name == "blas" ? Floor::blas : name == "cublas" ? Floor::cublas : Floor::none;
+Baseline baselineNamed(const std::string &name) {
+  return name == "blas" ? Baseline::blas : name == "cublas" ? Baseline::cublas : Baseline::none;
 }
 
 StatusOr<LinearBench> readLinearBench(const Arguments &arguments, const std::string &against) {
   LinearBench linear;
-  linear.floor = floorNamed(against);
+  linear.baseline = baselineNamed(against);
   TW_ASSIGN_OR_RETURN(linear.workspaceLimit, arguments.bytes("--workspace-limit", 0));
   TW_ASSIGN_OR_RETURN(const std::string data, arguments.choice("--data", {"random", "peaked"}, {}));
   linear.peaked = data == "peaked";
@@ -76,7 +76,7 @@ Status bench(const Arguments &arguments) {
 Command benchCommand() {
   Command command;
   command.name = "bench";
-  command.summary = "times beside a floor measured in the same run";
+  command.summary = "times beside a baseline measured in the same run";
   command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--against blas|cublas|copy] [--loss-only] "
                   "[--grad-weight same|f32] [--data random|peaked] [--workspace-limit BYTES] [--target NAME] "
                   "[--json FILE]\n"
@@ -95,7 +95,7 @@ Command benchCommand() {
       {"--compile", "", "compile times of each kernel, first call cold and with kernels on disk",
        OptionSpec::Kind::flag},
       {"--target", "NAME", "what a GPU's code is for: sm_80, sm_90, …; default: all that the GPU has"},
-      {"--loss-only", "", "no gradient; the floor is the first product", OptionSpec::Kind::flag},
+      {"--loss-only", "", "no gradient; the baseline is the first product", OptionSpec::Kind::flag},
       {"--grad-weight", "TYPE", "of dW: that of --dtype (same, default), or f32"},
       {"--data", "KIND",
        "random (default), or peaked: labels are likely, and 86 % of a row's probabilities lie below 2^-30 of "

@@ -81,61 +81,63 @@ struct FakeClock {
   };
 };
 
-TEST(Contest, takesTurnsAndReportsMedians) {
+TEST(Benchmark, takesTurnsAndReportsMedians) {
   std::vector<int> order;
   FakeClock clock;
   double next = 0;
-  const Contestant first{"first", [&] { return order.push_back(1), clock.now += ++next, Status(); }};
-  const Contestant second{"second", [&] { return order.push_back(2), clock.now += 100, Status(); }};
-  StatusOr<ContestResult> result = contest(clock.stopwatch, {first, second}, {0.3, 0});
+  const BenchmarkCase first{"first", [&] { return order.push_back(1), clock.now += ++next, Status(); }};
+  const BenchmarkCase second{"second", [&] { return order.push_back(2), clock.now += 100, Status(); }};
+  StatusOr<BenchmarkResult> result = benchmark(clock.stopwatch, {first, second}, {0.3, 0});
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->rounds, 3);
   EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2, 1, 2, 1, 2}));
   EXPECT_EQ(result->median, (std::vector<double>{3, 100})); // the first run, 1, does not count
-  const Contestant failing{"failing", [] { return runtimeError("no"); }};
-  EXPECT_FALSE(contest(clock.stopwatch, {failing}, {1, 0}).ok());
+  const BenchmarkCase failing{"failing", [] { return runtimeError("no"); }};
+  EXPECT_FALSE(benchmark(clock.stopwatch, {failing}, {1, 0}).ok());
 }
 
-TEST(Contest, theFirstHalfOfALongTurnDoesNotCount) {
+TEST(Benchmark, theFirstHalfOfALongTurnDoesNotCount) {
   FakeClock clock;
   int runs = 0;
-  const Contestant falling{"falling", [&] {
-                             std::this_thread::sleep_for(std::chrono::milliseconds(20));
-                             return clock.now += runs++ < 3 ? 100 : 1, Status();
-                           }};
-  const StatusOr<ContestResult> result = contest(clock.stopwatch, {falling}, {1, 0.3});
+  const BenchmarkCase falling{"falling", [&] {
+                                std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                                return clock.now += runs++ < 3 ? 100 : 1, Status();
+                              }};
+  const StatusOr<BenchmarkResult> result = benchmark(clock.stopwatch, {falling}, {1, 0.3});
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->rounds, 2);
   EXPECT_EQ(result->median, std::vector<double>{1});
 }
 
-TEST(Contest, TheFirstRoundOfLongTurnsDoesNotCount) {
+TEST(Benchmark, TheFirstRoundOfLongTurnsDoesNotCount) {
   std::vector<int> order;
   FakeClock clock;
-  const Contestant first{"first", [&] { return order.push_back(1), clock.now += order.size(), Status(); }};
-  const Contestant second{"second", [&] { return order.push_back(2), clock.now += order.size(), Status(); }};
-  const StatusOr<ContestResult> result = contest(clock.stopwatch, {first, second}, {1, 1e-9}); // of one run
+  const BenchmarkCase first{"first", [&] { return order.push_back(1), clock.now += order.size(), Status(); }};
+  const BenchmarkCase second{"second",
+                             [&] { return order.push_back(2), clock.now += order.size(), Status(); }};
+  const StatusOr<BenchmarkResult> result =
+      benchmark(clock.stopwatch, {first, second}, {1, 1e-9}); // of one run
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2, 1, 2, 1, 2}));
   EXPECT_EQ(result->median, (std::vector<double>{(5 + 7) / 2.0, (6 + 8) / 2.0}));
 }
 
-TEST(Contest, WaitsSeldomInALongTurn) {
+TEST(Benchmark, WaitsSeldomInALongTurn) {
   FakeClock clock;
   int runs = 0, waits = 0;
-  const Contestant quick{"quick", [&] { return ++runs, clock.now += 1, Status(); }};
+  const BenchmarkCase quick{"quick", [&] { return ++runs, clock.now += 1, Status(); }};
   const Stopwatch counting = [&](const std::function<Status()> &work) {
     ++waits;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return clock.stopwatch(work);
   };
-  const StatusOr<ContestResult> result = contest(counting, {quick}, {1, 0.06});
+  const StatusOr<BenchmarkResult> result = benchmark(counting, {quick}, {1, 0.06});
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->median, std::vector<double>{1});
   EXPECT_EQ(runs, 1 + 10 * (waits - 1)); // a sixth of 60 ms
 }
 
-TEST(Contest, medians) {
+TEST(Benchmark, medians) {
   EXPECT_EQ(medianOf({3, 1, 2}), 2);
   EXPECT_EQ(medianOf({4, 1, 2, 3}), 2.5);
 }
