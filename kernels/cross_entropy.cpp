@@ -263,4 +263,10 @@ StatusOr<LossReport> crossEntropy(Runtime &runtime, const CrossEntropyTensors &t
   });
 }
 
+StatusOr<int64_t> crossEntropyWorkspaceBytes(const CrossEntropyTensors &tensors,
+                                             const CrossEntropyOptions &options) {
+  TW_RETURN_IF_ERROR(validate(tensors, options));
+  return layOut(tensors, rowSpec(tensors, options), options.reduction, nullptr).bytes;
+}
+
 } // namespace tilewright

@@ -62,4 +62,9 @@ private:
 StatusOr<LossReport> crossEntropy(Runtime &runtime, const CrossEntropyTensors &tensors,
                                   const CrossEntropyOptions &options, Stream stream);
 
+/// The bytes of device memory that such a call takes beside its tensors. Computes nothing and reads no
+/// tensor's data. Errors as `crossEntropy`, those of data aside.
+StatusOr<int64_t> crossEntropyWorkspaceBytes(const CrossEntropyTensors &tensors,
+                                             const CrossEntropyOptions &options);
+
 } // namespace tilewright

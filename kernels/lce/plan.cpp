@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "compiler/base/byte_text.h"
 #include "kernels/lce/tensors.h"
 #include "kernels/lce/tiling.h"
 
@@ -71,8 +72,8 @@ std::optional<Config> inOneChunk(const Scheme &scheme, const Config &several, in
 }
 
 Status tooSmall(int64_t limit, int64_t smallest, const Scheme &scheme, Variant variant) {
-  return userError("a workspace limit of " + std::to_string(limit) + " bytes is too small: variant " +
-                   variantName(variant) + " needs at least " + std::to_string(smallest) + " bytes for " +
+  return userError("a workspace limit of " + exactByteText(limit) + " is too small: variant " +
+                   variantName(variant) + " needs at least " + exactByteText(smallest) + " for " +
                    scheme.str() + "; raise the limit" +
                    (variant == Variant::whole ? " or use the variant chunked" : ""));
 }

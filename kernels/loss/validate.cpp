@@ -59,11 +59,9 @@ Status checkGradient(const TensorRef &t, const std::string &name, int64_t rows, 
 }
 
 Status checkSizes(int64_t rows, int64_t classes) {
-  // Blocks that reach past the end number positions beyond it.
-  constexpr int64_t limit = (int64_t(1) << 31) - (int64_t(1) << 16);
   if (classes < 1) return userError("there must be at least 1 class, found " + std::to_string(classes));
-  if (rows > limit || classes > limit)
-    return userError("at most " + std::to_string(limit) + " rows and classes are supported, found " +
+  if (rows > kLargestSize || classes > kLargestSize)
+    return userError("at most " + std::to_string(kLargestSize) + " rows and classes are supported, found " +
                      std::to_string(rows) + " rows and " + std::to_string(classes) + " classes");
   return Status();
 }
@@ -72,7 +70,9 @@ Status checkLinearInputs(const TensorRef &hidden, const TensorRef &weight) {
   TW_RETURN_IF_ERROR(checkMatrix(hidden, "hidden"));
   TW_RETURN_IF_ERROR(checkMatrix(weight, "weight"));
   TW_RETURN_IF_ERROR(checkSizes(hidden.sizes[0], weight.sizes[0]));
-  if (hidden.sizes[1] < 1) return userError("hidden states need at least 1 column, found 0");
+  if (hidden.sizes[1] < 1 || hidden.sizes[1] > kLargestSize)
+    return userError("hidden states must have from 1 to " + std::to_string(kLargestSize) +
+                     " columns, found " + std::to_string(hidden.sizes[1]));
   TW_RETURN_IF_ERROR(checkShape(weight, "weight", weight.sizes[0], hidden.sizes[1]));
   if (weight.element == hidden.element) return Status();
   return userError(std::string("weight must have the type of hidden, ") + elementName(hidden.element) +

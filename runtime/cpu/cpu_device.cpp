@@ -8,6 +8,7 @@
 
 #include <unistd.h>
 
+#include "compiler/base/byte_text.h"
 #include "compiler/base/elapsed.h"
 #include "compiler/base/hash.h"
 #include "runtime/argument_slots.h"
@@ -74,8 +75,8 @@ CpuDevice::CpuDevice(int threads)
 StatusOr<Buffer> CpuDevice::allocate(std::size_t bytes, Stream) {
   std::shared_ptr<void> memory = allocateAligned(bytes);
   if (!memory)
-    return runtimeError("not enough memory: " + std::to_string(bytes) +
-                        " bytes were asked for, the machine has " + std::to_string(info_.memoryBytes));
+    return runtimeError("not enough memory: " + exactByteText(bytes) + " were asked for, the machine has " +
+                        exactByteText(info_.memoryBytes));
   return Buffer(memory.get(), bytes, memory);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/base/byte_text.h"
 #include "runtime/cuda/assembler.h"
 #include "runtime/cuda/cuda_kernel.h"
 #include "runtime/cuda/placement.h"
@@ -91,9 +92,8 @@ StatusOr<std::unique_ptr<Device>> CudaDevice::open(const Driver &driver, int ind
 Status CudaDevice::notEnough(std::size_t bytes, const Status &cause) const {
   std::size_t free = 0, total = 0;
   if (context_->driver().cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return cause;
-  return runtimeError("not enough memory: " + std::to_string(bytes) +
-                      " bytes were asked for, the device has " + std::to_string(free) + " free of " +
-                      std::to_string(total) + ": " + cause.message());
+  return runtimeError("not enough memory: " + exactByteText(bytes) + " were asked for, the device has " +
+                      exactByteText(free) + " free of " + exactByteText(total) + ": " + cause.message());
 }
 
 StatusOr<Buffer> CudaDevice::allocate(std::size_t bytes, Stream stream) {

@@ -211,7 +211,13 @@ class Options(BadInput):
         self.refuse_run("expected a GPU for code of target 'sm_80'", *GOOD, "--device", "cpu", "--target", "sm_80")
 
     def test_a_workspace_limit_that_no_variant_meets(self):
-        self.refuse_run("", *GOOD, "--workspace-limit", "1")
+        self.refuse_run("a workspace limit of 1 bytes is too small", *GOOD, "--workspace-limit", "1")
+
+    def test_a_workspace_limit_for_logits_is_checked_before_anything_is_compiled(self):
+        cache = {"TILEWRIGHT_CACHE_DIR": self.path("cache")}
+        os.mkdir(cache["TILEWRIGHT_CACHE_DIR"])
+        self.refuse_run("expected --workspace-limit of at least 1.2 KiB (1280 bytes) for these logits, found 1 KiB (1024 bytes)",
+                        "--logits", "z.npy", *GOOD[4:], "--workspace-limit", "1KiB", **cache)
 
     def test_environment_values_that_are_not_understood(self):
         for name, value in (("TILEWRIGHT_DEVICE", "gpu"), ("TILEWRIGHT_LOG", "loud"), ("TILEWRIGHT_DUMP", "tile,ir"),
@@ -260,7 +266,10 @@ class Commands(BadInput):
         self.refuse("whose tensors fit", "bench", "--shape", "1000000,1000000,1000000")
         self.refuse("whose tensors fit", "bench", "--shape", "1000000,1,1000000", "--against", "copy")
         self.refuse("expected --against blas on device", "bench", "--shape", "1,2,3", "--against", "cublas")
-        self.refuse("is too small", "bench", "--shape", "100,8,1000", "--workspace-limit", "1KiB")
+        for shape in ("2147418113,1,1", "1,2147418113,1", "1,1,2147418113"):
+            self.refuse("three sizes from 1 to 2147418112", "bench", "--shape", shape)
+        self.refuse("a workspace limit of 1 KiB (1024 bytes) is too small", "bench", "--shape", "100,8,1000",
+                    "--workspace-limit", "1KiB")
         self.refuse("expected --workspace-limit with", "bench", "--shape", "1,1,1", "--workspace-limit", "1MiB", "--against", "copy")
         self.refuse("one of blas, cublas, copy", "bench", "--shape", "1,1,1", "--against", "mkl")
         self.refuse("--against, --each-option and --compile, found more", "bench", "--shape", "1,1,1", "--against", "copy", "--compile")

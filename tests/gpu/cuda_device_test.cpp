@@ -290,7 +290,7 @@ TEST_F(CudaDeviceTest, TooLittleMemorySaysHowMuchThereIs) {
   std::printf("%s\n", status.message().c_str());
   EXPECT_EQ(status.kind(), StatusKind::runtime);
   EXPECT_THAT(status.message(),
-              AllOf(HasSubstr("35184372088832 bytes were asked for"), HasSubstr("free of")));
+              AllOf(HasSubstr("32 TiB (35184372088832 bytes) were asked for"), HasSubstr("free of")));
   EXPECT_TRUE(device().allocate(100, nullptr).ok()); // the next call is not affected
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "compiler/base/byte_text.h"
 #include "compiler/base/scratch_folder.h"
 #include "compiler/compile.h"
 #include "kernels/catalog.h"
@@ -83,7 +84,7 @@ void print(const nlohmann::ordered_json &result) {
   std::vector<double> times;
   for (const auto &kernel : result["kernels"]) {
     times.push_back(kernel["compile_ms"]);
-    kernels.add({kernel["kernel"], fmt::format("{:.0f}", times.back()), bytesText(kernel["object_bytes"])});
+    kernels.add({kernel["kernel"], fmt::format("{:.0f}", times.back()), byteText(kernel["object_bytes"])});
   }
   if (!times.empty()) kernels.add({"median of all", fmt::format("{:.0f}", medianOf(times))});
   fmt::print("{}\nFirst call of linear + cross entropy in a process\n", kernels.str());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/base/byte_text.h"
 #include "tools/bench/accuracy.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/benchmark.h"
@@ -42,7 +43,7 @@ void print(const nlohmann::ordered_json &result) {
   fmt::print(
       "{}  {} ({}), workspace {}, peak over inputs and gradients {}\n  {}; errors against float64: {}\n",
       table.str(), result["variant"].get<std::string>(), result["configuration"].get<std::string>(),
-      bytesText(result["workspace_bytes"].get<double>()), bytesText(result["peak_bytes"].get<double>()),
+      byteText(result["workspace_bytes"].get<double>()), byteText(result["peak_bytes"].get<double>()),
       result["method"].get<std::string>(), result["errors_text"].get<std::string>());
 }
 
@@ -58,7 +59,7 @@ Status checkFits(double bytes, const Device &device) {
   const double available = static_cast<double>(device.info().memoryBytes);
   if (bytes <= available) return {};
   return userError(fmt::format("expected a --shape whose tensors fit {} of memory, found one that takes {}",
-                               bytesText(available), bytesText(bytes)));
+                               byteText(available), byteText(bytes)));
 }
 
 StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape,

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "compiler/base/byte_text.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/benchmark.h"
 #include "tools/bench/random_problem.h"
@@ -105,7 +106,7 @@ void print(const nlohmann::ordered_json &result) {
   for (const auto &row : result["options"])
     table.add({row["name"], fmt::format("{:.1f}", row["ms"].get<double>()),
                fmt::format("{:.3f}", row["ratio"].get<double>()),
-               bytesText(row["workspace_bytes"].get<double>())});
+               byteText(row["workspace_bytes"].get<double>())});
   fmt::print("{}  {}\n", table.str(), result["method"].get<std::string>());
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/base/byte_text.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/reference.h"
 #include "tools/bench/accuracy.h"
@@ -104,8 +105,8 @@ StatusOr<nlohmann::ordered_json> benchOverLogits(Runtime &runtime, const Problem
              fmt::format("{:.0f} %", 100 * copy / ours), fmt::format("{:.0f} %", 150 * copy / ours)});
   table.add({"copy", fmt::format("{:.2f}", copy), fmt::format("{:.1f}", rate(copy)), "100 %", ""});
   fmt::print("{}  {}; workspace {}, peak over inputs and gradient {}, {}\n", table.str(),
-             report.configuration, bytesText(static_cast<double>(report.workspaceBytes)),
-             bytesText(static_cast<double>(peak)), times.method());
+             report.configuration, byteText(static_cast<double>(report.workspaceBytes)),
+             byteText(static_cast<double>(peak)), times.method());
   return nlohmann::ordered_json{
       {"loss", "cross_entropy"},
       {"device", device.info().name},

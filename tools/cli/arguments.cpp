@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/loss_options.h"
 #include "tools/cli/text.h"
 
 namespace tilewright {
@@ -183,22 +184,19 @@ StatusOr<int64_t> Arguments::bytes(const std::string &option, int64_t absent) co
 }
 
 StatusOr<ProblemShape> parseShape(const std::string &text) {
-  const Status wrong = userError(
-      "expected --shape N,H,V with three sizes of at least 1, the product of any two below 2^60; found '" +
-      text + "'");
+  const Status wrong = userError(fmt::format("expected --shape N,H,V with three sizes from 1 to {}, the "
+                                             "product of any two below 2^60; found '{}'",
+                                             kLargestSize, text));
   std::vector<int64_t> sizes;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::optional<int64_t> size = parseInteger(std::string_view(text).substr(begin, end - begin));
-    if (!size || *size < 1 || sizes.size() == 3) return wrong;
+    if (!size || *size < 1 || *size > kLargestSize || sizes.size() == 3) return wrong;
     sizes.push_back(*size);
     begin = end + 1;
   }
   if (sizes.size() != 3) return wrong;
-  const auto tooLarge = [](int64_t a, int64_t b) {
-    int64_t product = 0;
-    return __builtin_mul_overflow(a, b, &product) || product >> 60;
-  };
+  const auto tooLarge = [](int64_t a, int64_t b) { return a * b >> 60 != 0; }; // two of 31 bits
   if (tooLarge(sizes[0], sizes[1]) || tooLarge(sizes[1], sizes[2]) || tooLarge(sizes[0], sizes[2]))
     return wrong;
   return ProblemShape{sizes[0], sizes[1], sizes[2]};

@@ -69,7 +69,7 @@ Status notInThisVersion(const std::string &what, const std::string &instead = ""
 /// The known name that differs from `word` by a slip of the finger, or "".
 std::string nearestName(const std::string &word, const std::vector<std::string> &names);
 
-/// "N,H,V": three sizes of at least 1 whose products of two stay below 2^60.
+/// "N,H,V": three sizes from 1 to kLargestSize, of which any two multiply to less than 2^60.
 struct ProblemShape {
   int64_t rows = 0, hidden = 0, classes = 0;
 };

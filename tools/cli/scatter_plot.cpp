@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/base/byte_text.h"
 #include "tools/cli/text.h"
 
 namespace tilewright {
@@ -89,7 +90,7 @@ std::string axes(const Axis &x, const Axis &y) {
   std::string svg;
   for (const double tick : x.ticks) {
     svg += line(x.pixel(tick), y.begin, x.pixel(tick), y.end, "#e4e4e4");
-    svg += text(x.pixel(tick), y.begin + 18, "middle", bytesText(std::exp2(tick)));
+    svg += text(x.pixel(tick), y.begin + 18, "middle", byteText(std::exp2(tick)));
   }
   for (const double tick : y.ticks) {
     svg += line(x.begin, y.pixel(tick), x.end, y.pixel(tick), "#e4e4e4");
@@ -167,7 +168,7 @@ std::string panel(const ScatterPlot &plot) {
       if (point.kind == kind)
         svg += dot(x.pixel(std::log2(std::max(point.workspaceBytes, 1.0))), y.pixel(point.milliseconds),
                    styleOf(kind),
-                   fmt::format("{:.2f} ms, {}: {}", point.milliseconds, bytesText(point.workspaceBytes),
+                   fmt::format("{:.2f} ms, {}: {}", point.milliseconds, byteText(point.workspaceBytes),
                                point.label));
   return svg;
 }

@@ -40,15 +40,6 @@ std::string Table::str(const std::string &indent) const {
   return text;
 }
 
-std::string bytesText(double bytes) {
-  if (bytes < 1024) return fmt::format("{:.0f} bytes", bytes);
-  const char *units[] = {"KiB", "MiB", "GiB", "TiB"};
-  int unit = 0;
-  for (bytes /= 1024; bytes >= 1024 && unit < 3; ++unit)
-    bytes /= 1024;
-  return fmt::format("{:.{}f} {}", bytes, bytes < 10 ? 1 : 0, units[unit]);
-}
-
 std::string speedText(double flopsPerSecond) {
   const bool isLarge = flopsPerSecond >= 1e12;
   return fmt::format("{:.1f} {}FLOP/s", flopsPerSecond / (isLarge ? 1e12 : 1e9), isLarge ? 'T' : 'G');

@@ -27,9 +27,6 @@ private:
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// "1.5 GiB", "64 MiB", "12 bytes".
-std::string bytesText(double bytes);
-
 /// "85.3 GFLOP/s", "714.1 TFLOP/s".
 std::string speedText(double flopsPerSecond);
 

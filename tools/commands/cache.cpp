@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "autotune/tuning_cache.h"
+#include "compiler/base/byte_text.h"
 #include "compiler/base/env.h"
 #include "compiler/base/version.h"
 #include "runtime/artifact_cache.h"
@@ -32,15 +33,15 @@ Status list(ArtifactCache &cache, const std::string &dir) {
   for (const CacheEntry &entry : entries) {
     bytes += entry.bytes;
     const std::string kernel = entry.key.kernel.name + " " + entry.key.kernel.specialisation;
-    table.add({entry.digest.substr(0, 12), printable(kernel), bytesText(static_cast<double>(entry.bytes)),
+    table.add({entry.digest.substr(0, 12), printable(kernel), byteText(static_cast<double>(entry.bytes)),
                ageText(entry.secondsOld), entry.problem.empty() ? "good" : "damaged"});
   }
   if (!entries.empty()) fmt::print("{}", table.str(""));
-  fmt::print("{} kernels, {} in {}\n", entries.size(), bytesText(static_cast<double>(bytes)), dir);
+  fmt::print("{} kernels, {} in {}\n", entries.size(), byteText(static_cast<double>(bytes)), dir);
   for (const TuningCache::Record &record : TuningCache::shared(dir)->records()) {
     const int64_t limit = record->workspaceLimit;
     fmt::print("tuned: {} {}{}, {}{}\n", record->key.operation, record->key.problem.str(),
-               limit > 0 ? " in " + bytesText(static_cast<double>(limit)) : "", record->deviceName,
+               limit > 0 ? " in " + byteText(static_cast<double>(limit)) : "", record->deviceName,
                record->complete ? "" : " (interrupted)");
   }
   return {};
@@ -65,7 +66,7 @@ Status verify(ArtifactCache &cache, const std::string &dir) {
 Status prune(ArtifactCache &cache, const std::string &dir) {
   TW_ASSIGN_OR_RETURN(const ArtifactCache::Pruned pruned, cache.prune(compilerVersion()));
   fmt::print("removed {} kernels ({}) and {} leftovers from {}\n", pruned.entries,
-             bytesText(static_cast<double>(pruned.bytes)), pruned.leftovers, dir);
+             byteText(static_cast<double>(pruned.bytes)), pruned.leftovers, dir);
   return {};
 }
 

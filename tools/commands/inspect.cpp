@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "compiler/base/byte_text.h"
 #include "compiler/base/env.h"
 #include "compiler/base/version.h"
 #include "kernels/catalog.h"
@@ -25,7 +26,7 @@ void printDevices() {
     }
     const DeviceInfo &info = (*device)->info();
     fmt::print("  {:<8}  {}, {}, code for {}\n", name, printable(info.name),
-               bytesText(static_cast<double>(info.memoryBytes)), (*device)->target().arch);
+               byteText(static_cast<double>(info.memoryBytes)), (*device)->target().arch);
   }
   fmt::print("  compiler  {}\n\n", compilerVersion());
 }
@@ -57,7 +58,7 @@ Status printConfigurations(const Device &device) {
     const int64_t bytes = lce::workspaceBytes(lce::schemeFor(problem, config.variant), config);
     table.add({fmt::format("{},{},{}", problem.rows, problem.hidden, problem.classes),
                elementName(problem.element), variantName(config.variant),
-               bytesText(static_cast<double>(bytes)), config.str()});
+               byteText(static_cast<double>(bytes)), config.str()});
   }
   fmt::print("\nConfigurations of linear + cross entropy, forward and backward, on {}\n{}",
              printable(device.info().name), table.str());
@@ -66,12 +67,13 @@ Status printConfigurations(const Device &device) {
 
 void printLimits() {
   fmt::print("\nLimits\n"
-             "  N, H, V     from 1 to 2^31 - 1; N·V may exceed 2^32\n"
+             "  N           from 0 to 2^31 - 2^16; N·V may exceed 2^32\n"
+             "  H, V        from 1 to 2^31 - 2^16\n"
              "  matrices    f32, bf16, f16, adjacent elements in a row\n"
              "  labels      i32 or i64\n"
              "  .npy files  float16/32/64 and integers of either byte order, at most 2 dimensions,\n"
              "              a header of at most {}\n",
-             bytesText(kNpyHeaderLimit));
+             byteText(kNpyHeaderLimit));
 }
 
 void printEnvironment() {
@@ -107,7 +109,7 @@ Status printCache() {
   int64_t bytes = 0;
   for (const CacheEntry &entry : entries)
     bytes += entry.bytes;
-  fmt::print("{} kernels, {}\n", entries.size(), bytesText(static_cast<double>(bytes)));
+  fmt::print("{} kernels, {}\n", entries.size(), byteText(static_cast<double>(bytes)));
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compiler/base/byte_text.h"
 #include "runtime/runtime.h"
 #include "tools/cli/text.h"
 #include "tools/commands/commands.h"
@@ -88,7 +89,7 @@ Status run(const Arguments &arguments) {
   fmt::print("{}{} rows of {} classes, {}: compile {:.0f} ms, run {:.1f} ms, workspace {}; written to {}\n",
              summary, inputs.rows, inputs.classes, inputs.eval ? "logits" : variantName(run.report.variant),
              run.report.compileMilliseconds, run.report.runMilliseconds,
-             bytesText(static_cast<double>(run.report.workspaceBytes)), out);
+             byteText(static_cast<double>(run.report.workspaceBytes)), out);
   return {};
 }
 

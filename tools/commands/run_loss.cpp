@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/base/byte_text.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/linear_cross_entropy.h"
 #include "kernels/linear_logits.h"
@@ -136,11 +137,12 @@ StatusOr<RunResults> runOverLogits(Runtime &runtime, const RunInputs &inputs) {
   t.gradEntropy = common.gradEntropy.ref, t.entropy = common.entropy.ref, t.argmax = common.argmax.ref;
   t.correct = common.correct.ref, t.monitored = common.monitored.ref;
 
+  TW_ASSIGN_OR_RETURN(const int64_t needed, crossEntropyWorkspaceBytes(t, inputs));
+  if (inputs.workspaceLimit > 0 && needed > inputs.workspaceLimit)
+    return userError(fmt::format("expected --workspace-limit of at least {} for these logits, found {}",
+                                 exactByteText(needed), exactByteText(inputs.workspaceLimit)));
   RunResults run;
   TW_ASSIGN_OR_RETURN(run.report, crossEntropy(runtime, t, inputs, nullptr));
-  if (inputs.workspaceLimit > 0 && run.report.workspaceBytes > inputs.workspaceLimit)
-    return userError(fmt::format("expected --workspace-limit of at least {} bytes for these logits, found {}",
-                                 run.report.workspaceBytes, inputs.workspaceLimit));
   TW_RETURN_IF_ERROR(addCommon(device, inputs, common, run));
   if (inputs.variant != Variant::lossOnly)
     run.results.push_back({"dlogits.npy", {inputs.rows, inputs.classes}, dLogits});

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "autotune/tuning_cache.h"
+#include "compiler/base/byte_text.h"
 #include "compiler/base/version.h"
 #include "kernels/tune_linear_cross_entropy.h"
 #include "runtime/runtime.h"
@@ -100,7 +101,7 @@ private:
     const auto show = [&](const char *name, const MeasuredConfiguration &m) {
       fmt::print("  {:<8}{:>10} ms  {:>8}  {}\n", name,
                  m.repetitions > 0 ? fmt::format("{:.2f}", m.milliseconds) : "failed",
-                 bytesText(static_cast<double>(m.workspaceBytes)), m.configuration.str());
+                 byteText(static_cast<double>(m.workspaceBytes)), m.configuration.str());
     };
     show("untuned", record.heuristic);
     for (const MeasuredConfiguration &winner : record.winners)

@@ -106,6 +106,10 @@ TEST(Arguments, shapes) {
   for (const char *wrong : {"", "1", "1,2", "1,2,3,4", "0,1,1", "1,-1,1", "1,,1", "1,2,3,", "a,b,c", "1x2x3",
                             "1,2,nan", "4294967296,4294967296,1", "9223372036854775808,1,1"})
     EXPECT_THAT(parseShape(wrong).status().message(), HasSubstr("--shape N,H,V")) << wrong;
+  for (const char *largest : {"2147418112,1,1", "1,2147418112,1", "1,1,2147418112"})
+    EXPECT_TRUE(parseShape(largest).ok()) << largest;
+  for (const char *larger : {"2147418113,1,1", "1,2147418113,1", "1,1,2147418113"})
+    EXPECT_THAT(parseShape(larger).status().message(), HasSubstr("sizes from 1 to 2147418112")) << larger;
 }
 
 TEST(Arguments, helpShowsWhatThereIs) {
