@@ -5,8 +5,8 @@
 #include <cstring>
 #include <random>
 
+#include "compiler/number_formats.h"
 #include "kernels/lce/plan.h"
-#include "tools/io/number_formats.h"
 
 namespace tilewright::test {
 namespace {
@@ -15,21 +15,6 @@ constexpr int64_t kPeriod = 1048573;               ///< elements; prime, so that
 constexpr double kQuiet = 30 * 0.6931471805599453; ///< E below exp(-this) is stored as zero
 constexpr double kQuietShare = 0.86, kQuietQuantile = 1.0803; ///< of a normal distribution
 constexpr double kPeakedSpread = 4;                           ///< of the logits' standard deviations
-
-void encode(ElementType element, double value, char *bytes) {
-  const auto put = [&](auto number) { std::memcpy(bytes, &number, sizeof number); };
-  if (element == ElementType::f32) put(static_cast<float>(value));
-  if (element == ElementType::i32) put(static_cast<int32_t>(value));
-  if (element == ElementType::bf16) put(bf16FromDouble(value));
-  if (element == ElementType::f16) put(f16FromDouble(value));
-}
-
-double decode(ElementType element, const char *bytes) {
-  const auto get = [&](auto number) { return std::memcpy(&number, bytes, sizeof number), number; };
-  if (element == ElementType::f32) return get(float());
-  if (element == ElementType::i32) return get(int32_t());
-  return element == ElementType::bf16 ? floatFromBf16(get(uint16_t())) : floatFromF16(get(uint16_t()));
-}
 
 int64_t bytesOf(ElementType element) { return static_cast<int64_t>(elementBytes(element)); }
 
@@ -53,8 +38,8 @@ StatusOr<ProductData::Item> ProductData::makeMatrix(ElementType element, int64_t
   if (!draw) return item;
   std::vector<char> period(periodBytes);
   for (int64_t i = 0; i < kPeriod; ++i) {
-    encode(element, draw(), &period[i * bytesOf(element)]);
-    item.values.push_back(decode(element, &period[i * bytesOf(element)]));
+    storeElement(element, draw(), &period[i * bytesOf(element)]);
+    item.values.push_back(loadElement(element, &period[i * bytesOf(element)]));
   }
   for (int64_t begin = 0; begin < bytes; begin += periodBytes)
     TW_RETURN_IF_ERROR(device_.copyToDevice(static_cast<char *>(item.buffer.data()) + begin, period.data(),
@@ -67,8 +52,8 @@ StatusOr<ProductData::Item> ProductData::makeVector(ElementType element, int64_t
   Item item;
   std::vector<char> bytes(size * bytesOf(element));
   for (int64_t i = 0; i < size; ++i) {
-    encode(element, value(i), &bytes[i * bytesOf(element)]);
-    item.values.push_back(decode(element, &bytes[i * bytesOf(element)]));
+    storeElement(element, value(i), &bytes[i * bytesOf(element)]);
+    item.values.push_back(loadElement(element, &bytes[i * bytesOf(element)]));
   }
   TW_ASSIGN_OR_RETURN(item.buffer, device_.allocate(bytes.size(), nullptr));
   item.ref = TensorRef::vector(item.buffer.data(), element, size);
@@ -134,7 +119,7 @@ StatusOr<std::vector<double>> ProductData::download(const TensorRef &tensor, int
   TW_RETURN_IF_ERROR(device_.copyToHost(bytes.data(), at(tensor, row, column), bytes.size(), nullptr));
   std::vector<double> values;
   for (int64_t i = 0; i < count; ++i)
-    values.push_back(decode(tensor.element, &bytes[i * bytesOf(tensor.element)]));
+    values.push_back(loadElement(tensor.element, &bytes[i * bytesOf(tensor.element)]));
   return values;
 }
 

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "compiler/number_formats.h"
 #include "runtime/cpu/cpu_device.h"
-#include "tools/io/number_formats.h"
 
 namespace tilewright::test {
 namespace {
@@ -27,41 +27,9 @@ template <typename T> void append(std::vector<uint8_t> &bytes, T value) {
   bytes.insert(bytes.end(), begin, begin + sizeof value);
 }
 
-template <typename T> T read(const uint8_t *bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof value);
-  return value;
-}
-
-void encode(std::vector<uint8_t> &bytes, double value, ElementType element) {
-  switch (element) {
-  case ElementType::f32:
-    return append(bytes, static_cast<float>(value));
-  case ElementType::bf16:
-    return append(bytes, bf16FromDouble(value));
-  case ElementType::f16:
-    return append(bytes, f16FromDouble(value));
-  case ElementType::i32:
-    return append(bytes, static_cast<int32_t>(value));
-  case ElementType::i64:
-    return append(bytes, static_cast<int64_t>(value));
-  }
-}
-
-double decode(const uint8_t *bytes, ElementType element) {
-  switch (element) {
-  case ElementType::f32:
-    return read<float>(bytes);
-  case ElementType::bf16:
-    return floatFromBf16(read<uint16_t>(bytes));
-  case ElementType::f16:
-    return floatFromF16(read<uint16_t>(bytes));
-  case ElementType::i32:
-    return read<int32_t>(bytes);
-  case ElementType::i64:
-    return static_cast<double>(read<int64_t>(bytes));
-  }
-  return 0;
+void append(std::vector<uint8_t> &bytes, double value, ElementType element) {
+  bytes.resize(bytes.size() + elementBytes(element));
+  storeElement(element, value, &bytes[bytes.size() - elementBytes(element)]);
 }
 
 constexpr uint8_t kGap = 0xA5;
@@ -107,7 +75,7 @@ void DeviceTensor::set(const std::vector<double> &values) {
   std::vector<uint8_t> bytes;
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j)
-      encode(bytes, values[i * columns + j], ref_.element);
+      append(bytes, values[i * columns + j], ref_.element);
     if (ref_.rank == 2)
       bytes.resize(bytes.size() + (ref_.rowStride - columns) * elementBytes(ref_.element), kGap);
   }
@@ -153,7 +121,7 @@ std::vector<double> DeviceTensor::get() const {
   const std::size_t size = elementBytes(ref_.element);
   std::vector<double> values;
   for (std::size_t i = 0; i < elements.size(); i += size)
-    values.push_back(decode(&elements[i], ref_.element));
+    values.push_back(loadElement(ref_.element, &elements[i]));
   return values;
 }
 
@@ -167,9 +135,9 @@ bool DeviceTensor::gapsUntouched() const {
 }
 
 double rounded(double value, ElementType element) {
-  std::vector<uint8_t> bytes;
-  encode(bytes, value, element);
-  return decode(bytes.data(), element);
+  uint8_t bytes[8];
+  storeElement(element, value, bytes);
+  return loadElement(element, bytes);
 }
 
 double norm(const std::vector<double> &values) {

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <random>
 
+#include "compiler/number_formats.h"
 #include "tests/support/device_tensor.h"
-#include "tools/io/number_formats.h"
 
 namespace tilewright::test {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/number_formats.h"
 #include "tests/support/ptx_program.h"
-#include "tools/io/number_formats.h"
 
 namespace tilewright::test::ptx {
 namespace {

@@ -1,5 +1,5 @@
+#include "compiler/number_formats.h"
 #include "tests/support/ptx_program.h"
-#include "tools/io/number_formats.h"
 
 namespace tilewright::test::ptx {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <limits>
 
-#include "tools/io/number_formats.h"
+#include "compiler/number_formats.h"
 
 namespace tilewright {
 namespace {
@@ -35,12 +35,8 @@ int64_t signExtended(uint64_t raw, int bytes) {
 
 double floatingValue(uint64_t raw, int bytes) {
   if (bytes == 2) return floatFromF16(static_cast<uint16_t>(raw));
+  if (bytes == 4) return loadElement(ElementType::f32, &raw);
   double value = 0;
-  float narrow = 0;
-  if (bytes == 4) {
-    std::memcpy(&narrow, &raw, sizeof(narrow));
-    return narrow;
-  }
   std::memcpy(&value, &raw, sizeof(value));
   return value;
 }
@@ -52,15 +48,6 @@ double valueForRounding(uint64_t raw, const NpyHeader &header) {
   const int64_t value = signExtended(raw, header.bytes);
   return doubleForRounding(value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value),
                            value < 0);
-}
-
-void storeRounded(double value, ElementType element, void *destination, int64_t position) {
-  if (element == ElementType::f32)
-    static_cast<float *>(destination)[position] = static_cast<float>(value);
-  else if (element == ElementType::bf16)
-    static_cast<uint16_t *>(destination)[position] = bf16FromDouble(value);
-  else
-    static_cast<uint16_t *>(destination)[position] = f16FromDouble(value);
 }
 
 } // namespace
@@ -130,10 +117,12 @@ Status NpyFile::readFloats(ElementType element, void *destination) const {
                         !header_.bigEndian && (!header_.fortranOrder || header_.shape.size() < 2);
   if (asStored && element == ElementType::f32)
     return readBytes(header_.dataOffset, header_.elements() * 4, destination);
+  const int64_t size = static_cast<int64_t>(elementBytes(element));
   return forEachBlock([&](const unsigned char *data, int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       const uint64_t raw = rawElement(data + i * header_.bytes, header_.bytes, header_.bigEndian);
-      storeRounded(valueForRounding(raw, header_), element, destination, positionOf(first + i));
+      storeElement(element, valueForRounding(raw, header_),
+                   static_cast<char *>(destination) + positionOf(first + i) * size);
     }
     return Status();
   });

@@ -1,23 +1,24 @@
 #include "tools/io/tensors.h"
 
-#include <cstring>
-
-#include "tools/io/number_formats.h"
+#include "compiler/number_formats.h"
 
 namespace tilewright {
 namespace {
 
-std::vector<uint16_t> bitsOf(const std::vector<float> &values, ElementType element) {
-  std::vector<uint16_t> bits(values.size());
+/// The values as elements in memory.
+std::vector<char> stored(const std::vector<float> &values, ElementType element) {
+  const std::size_t size = elementBytes(element);
+  std::vector<char> bytes(values.size() * size);
   for (std::size_t i = 0; i < values.size(); ++i)
-    bits[i] = element == ElementType::bf16 ? bf16FromDouble(values[i]) : f16FromDouble(values[i]);
-  return bits;
+    storeElement(element, values[i], &bytes[i * size]);
+  return bytes;
 }
 
-std::vector<float> valuesOf(const std::vector<uint16_t> &bits, ElementType element) {
-  std::vector<float> values(bits.size());
-  for (std::size_t i = 0; i < bits.size(); ++i)
-    values[i] = element == ElementType::bf16 ? floatFromBf16(bits[i]) : floatFromF16(bits[i]);
+std::vector<float> loaded(const std::vector<char> &bytes, ElementType element) {
+  const std::size_t size = elementBytes(element);
+  std::vector<float> values(bytes.size() / size);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(loadElement(element, &bytes[i * size]));
   return values;
 }
 
@@ -44,7 +45,7 @@ StatusOr<OwnedTensor> uploadBytes(Device &device, ElementType element, const std
 StatusOr<OwnedTensor> uploadFloats(Device &device, ElementType element, const std::vector<int64_t> &shape,
                                    const std::vector<float> &values) {
   if (element == ElementType::f32) return uploadBytes(device, element, shape, values.data());
-  return uploadBytes(device, element, shape, bitsOf(values, element).data());
+  return uploadBytes(device, element, shape, stored(values, element).data());
 }
 
 StatusOr<std::vector<float>> download(Device &device, const TensorRef &tensor) {
@@ -54,14 +55,18 @@ StatusOr<std::vector<float>> download(Device &device, const TensorRef &tensor) {
     TW_RETURN_IF_ERROR(device.copyToHost(values.data(), tensor.data, elements * sizeof(float), nullptr));
     return values;
   }
-  std::vector<uint16_t> bits(elements);
-  TW_RETURN_IF_ERROR(device.copyToHost(bits.data(), tensor.data, elements * sizeof(uint16_t), nullptr));
-  return valuesOf(bits, tensor.element);
+  std::vector<char> bytes(elements * elementBytes(tensor.element));
+  TW_RETURN_IF_ERROR(device.copyToHost(bytes.data(), tensor.data, bytes.size(), nullptr));
+  return loaded(bytes, tensor.element);
 }
 
 std::vector<float> rounded(std::vector<float> values, ElementType element) {
-  if (element == ElementType::f32) return values;
-  return valuesOf(bitsOf(values, element), element);
+  for (float &value : values) {
+    char bytes[8];
+    storeElement(element, value, bytes);
+    value = static_cast<float>(loadElement(element, bytes));
+  }
+  return values;
 }
 
 } // namespace tilewright

@@ -9,8 +9,8 @@
 
 #include "compiler/compile.h"
 #include "compiler/dsl/builder.h"
+#include "compiler/number_formats.h"
 #include "tests/support/ptx_interpreter.h"
-#include "tools/io/number_formats.h"
 
 namespace tilewright {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/io/number_formats.h"
+#include "compiler/number_formats.h"
 
 #include <cmath>
 #include <cstring>
@@ -6,17 +6,16 @@
 namespace tilewright {
 namespace {
 
-uint32_t bitsOf(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
-float floatOf(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
+template <typename T> T load(const void *from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
   return value;
 }
+
+template <typename T> void store(T value, void *to) { std::memcpy(to, &value, sizeof value); }
+
+uint32_t bitsOf(float value) { return load<uint32_t>(&value); }
+float floatOf(uint32_t bits) { return load<float>(&bits); }
 
 /// Rounds to odd: towards zero, then the last bit is set if anything was cut off. A second rounding to fewer
 /// bits then gives what one rounding would have given.
@@ -75,6 +74,37 @@ double doubleForRounding(uint64_t magnitude, bool negative) {
     value = std::ldexp(static_cast<double>((magnitude >> cut) | (sticky ? 1 : 0)), cut);
   }
   return negative ? -value : value;
+}
+
+double loadElement(ElementType element, const void *from) {
+  switch (element) {
+  case ElementType::f32:
+    return load<float>(from);
+  case ElementType::bf16:
+    return floatFromBf16(load<uint16_t>(from));
+  case ElementType::f16:
+    return floatFromF16(load<uint16_t>(from));
+  case ElementType::i32:
+    return load<int32_t>(from);
+  case ElementType::i64:
+    return static_cast<double>(load<int64_t>(from));
+  }
+  return 0;
+}
+
+void storeElement(ElementType element, double value, void *to) {
+  switch (element) {
+  case ElementType::f32:
+    return store(static_cast<float>(value), to);
+  case ElementType::bf16:
+    return store(bf16FromDouble(value), to);
+  case ElementType::f16:
+    return store(f16FromDouble(value), to);
+  case ElementType::i32:
+    return store(static_cast<int32_t>(value), to);
+  case ElementType::i64:
+    return store(static_cast<int64_t>(value), to);
+  }
 }
 
 } // namespace tilewright

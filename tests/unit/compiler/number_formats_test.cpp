@@ -1,4 +1,4 @@
-#include "tools/io/number_formats.h"
+#include "compiler/number_formats.h"
 
 #include <gtest/gtest.h>
 
@@ -67,6 +67,19 @@ TEST(NumberFormats, largeIntegersRoundOnce) {
     ASSERT_EQ(static_cast<float>(doubleForRounding(value, false)), static_cast<float>(value)) << value;
   }
   EXPECT_EQ(doubleForRounding(5, true), -5.0);
+}
+
+TEST(NumberFormats, elementsInMemory) {
+  for (const ElementType element :
+       {ElementType::f32, ElementType::bf16, ElementType::f16, ElementType::i32, ElementType::i64}) {
+    unsigned char bytes[9] = {0xA5, 0xA5, 0xA5, 0xA5, 0xA5, 0xA5, 0xA5, 0xA5, 0xA5};
+    storeElement(element, -96, bytes);
+    EXPECT_EQ(loadElement(element, bytes), -96) << elementName(element);
+    EXPECT_EQ(bytes[elementBytes(element)], 0xA5) << elementName(element);
+  }
+  char bytes[2];
+  storeElement(ElementType::f16, 1 + 0x1p-11 + 0x1p-40, bytes); // rounded once: as fp32 it would be a tie
+  EXPECT_EQ(loadElement(ElementType::f16, bytes), 1 + 0x1p-10);
 }
 
 } // namespace
