@@ -1,8 +1,9 @@
 #include "kernels/reference/product.h"
 
 #include <algorithm>
-#include <thread>
 #include <vector>
+
+#include "compiler/base/parallel.h"
 
 namespace tilewright::reference {
 namespace {
@@ -45,22 +46,6 @@ auto panelKernel() {
 }
 
 } // namespace
-
-void parallelFor(int64_t count, const std::function<void(int64_t)> &body) {
-  constexpr int64_t worthAThread = 8;
-  const int64_t threads =
-      std::max<int64_t>(1, std::min<int64_t>(count / worthAThread, std::thread::hardware_concurrency()));
-  std::vector<std::thread> workers;
-  auto work = [&](int64_t worker) {
-    for (int64_t i = worker; i < count; i += threads)
-      body(i);
-  };
-  for (int64_t worker = 1; worker < threads; ++worker)
-    workers.emplace_back(work, worker);
-  work(0);
-  for (std::thread &worker : workers)
-    worker.join();
-}
 
 void addProduct(int64_t rows, int64_t columns, int64_t inner, const MatrixView &a, const MatrixView &b,
                 double *c) {

@@ -1,12 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 namespace tilewright::reference {
-
-/// body(0) … body(count − 1), on all cores.
-void parallelFor(int64_t count, const std::function<void(int64_t)> &body);
 
 /// A matrix in memory, or its transpose: element (i, j) lies at data[i·rowStep + j·columnStep].
 struct MatrixView {

@@ -2,88 +2,30 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
+#include <numeric>
+
+#include "kernels/sampled_reference.h"
 
 namespace tilewright {
 namespace {
 
-double dotProduct(const float *a, const float *b, int64_t size) {
-  double sum = 0;
-  for (int64_t k = 0; k < size; ++k)
-    sum += static_cast<double>(a[k]) * b[k];
-  return sum;
-}
-
-/// What arrives for a logit, of a class that has this probability in its row.
-double logitGradient(const LinearProblem &problem, double probability, bool isLabel) {
-  return (probability - (isLabel ? 1 : 0)) * problem.gradOutput() / static_cast<double>(problem.shape.rows);
-}
-
-/// One row in float64.
-struct RowReference {
-  double lse = 0;
-  double logitSize = 1;
-  std::vector<double> dHidden; ///< of the mean over all rows
-};
-
-RowReference referenceRow(const LinearProblem &problem, int64_t row) {
+/// All rows count, each with the mean's share of the gradient.
+SampledProblem sampled(const LinearProblem &problem) {
   const auto [rows, hidden, classes] = problem.shape;
-  const float *x = &problem.hidden[row * hidden];
-  std::vector<double> logits(classes);
-  RowReference reference;
-  double top = -INFINITY, sum = 0;
-  for (int64_t j = 0; j < classes; ++j) {
-    logits[j] = dotProduct(x, &problem.weight[j * hidden], hidden);
-    top = std::max(top, logits[j]);
-    reference.logitSize = std::max(reference.logitSize, std::fabs(logits[j]));
-  }
-  for (double logit : logits)
-    sum += std::exp(logit - top);
-  reference.lse = top + std::log(sum);
-  reference.dHidden.assign(hidden, 0.0);
-  for (int64_t j = 0; j < classes; ++j) {
-    const double factor =
-        logitGradient(problem, std::exp(logits[j] - reference.lse), j == problem.labels[row]);
-    const float *w = &problem.weight[j * hidden];
-    for (int64_t k = 0; k < hidden; ++k)
-      reference.dHidden[k] += factor * w[k];
-  }
-  return reference;
+  SampledProblem all;
+  all.hiddenSize = hidden, all.classes = classes;
+  all.hidden = problem.hidden.data();
+  all.rows.resize(rows);
+  std::iota(all.rows.begin(), all.rows.end(), 0);
+  all.labels = problem.labels;
+  all.gradients.assign(rows, problem.gradOutput() / static_cast<double>(rows));
+  all.weight = [&problem, width = hidden](int64_t first, int64_t count) {
+    const float *begin = &problem.weight[first * width];
+    return StatusOr<std::vector<float>>(std::vector<float>(begin, begin + count * width));
+  };
+  return all;
 }
-
-std::vector<double> referenceClass(const LinearProblem &problem, const std::vector<float> &lse,
-                                   int64_t label) {
-  const auto [rows, hidden, classes] = problem.shape;
-  std::vector<double> dWeight(hidden, 0.0);
-  for (int64_t i = 0; i < rows; ++i) {
-    const float *x = &problem.hidden[i * hidden];
-    const double logit = dotProduct(x, &problem.weight[label * hidden], hidden);
-    const double factor = logitGradient(problem, std::exp(logit - lse[i]), problem.labels[i] == label);
-    for (int64_t k = 0; k < hidden; ++k)
-      dWeight[k] += factor * x[k];
-  }
-  return dWeight;
-}
-
-/// The k-th of `samples` positions spread over [0, size).
-int64_t samplePosition(int64_t k, int64_t samples, int64_t size) {
-  return samples < 2 ? 0 : k * (size - 1) / (samples - 1);
-}
-
-/// Accumulates what a norm over several pieces needs.
-struct ErrorSum {
-  double difference = 0, reference = 0;
-  void add(const float *a, const double *b, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
-      difference += (a[i] - b[i]) * (a[i] - b[i]);
-      reference += b[i] * b[i];
-    }
-  }
-  double relative() const {
-    return reference > 0 ? std::sqrt(difference / reference) : std::sqrt(difference);
-  }
-};
 
 } // namespace
 
@@ -105,31 +47,36 @@ Status checkErrors(const LossErrors &errors, const NumberType &type) {
                        errors.str());
 }
 
-double relativeError(const float *a, const double *b, std::size_t count) {
-  ErrorSum sum;
-  sum.add(a, b, count);
-  return sum.relative();
+void LossErrors::addLoss(double found, double expected, double logitSize) {
+  const double error = std::fabs(found - expected) / logitSize;
+  loss = error <= loss ? loss : error;
 }
 
-LossErrors sampledErrors(const LinearProblem &problem, const LinearOutputs &outputs, int64_t samples) {
-  const auto [rows, hidden, classes] = problem.shape;
+double relativeError(const float *a, const double *b, std::size_t count) {
+  RelativeError error;
+  error.add(a, b, count);
+  return error.value();
+}
+
+StatusOr<LossErrors> sampledErrors(const LinearProblem &problem, const LinearOutputs &outputs,
+                                   int64_t samples) {
+  const int64_t hidden = problem.shape.hidden;
+  const SampledProblem all = sampled(problem);
   LossErrors errors;
-  ErrorSum dHidden, dWeight;
-  for (int64_t k = 0; k < std::min(samples, rows); ++k) {
-    const int64_t row = samplePosition(k, std::min(samples, rows), rows);
-    const RowReference reference = referenceRow(problem, row);
-    const double error = std::fabs(outputs.lse[row] - reference.lse) / reference.logitSize;
-    errors.loss = error <= errors.loss ? errors.loss : error; // keeps NaN
-    if (outputs.dHidden.empty()) continue;
-    dHidden.add(&outputs.dHidden[row * hidden], reference.dHidden.data(), hidden);
+  RelativeError dHidden, dWeight;
+  TW_ASSIGN_OR_RETURN(const std::vector<SampledRow> rows,
+                      sampleRows(all, samples, !outputs.dHidden.empty()));
+  for (const SampledRow &row : rows) {
+    errors.addLoss(outputs.lse[row.index], row.lse, row.logitSize);
+    if (!row.dHidden.empty()) dHidden.add(&outputs.dHidden[row.index * hidden], row.dHidden.data(), hidden);
   }
+  errors.dHidden = dHidden.value();
   if (outputs.dWeight.empty()) return errors;
-  for (int64_t k = 0; k < std::min(samples, classes); ++k) {
-    const int64_t label = samplePosition(k, std::min(samples, classes), classes);
-    dWeight.add(&outputs.dWeight[label * hidden], referenceClass(problem, outputs.lse, label).data(), hidden);
+  for (const int64_t label : spread(samples, problem.shape.classes)) {
+    TW_ASSIGN_OR_RETURN(const SampledClass sample, sampleClass(all, label));
+    dWeight.add(&outputs.dWeight[label * hidden], weightGradient(all, sample, outputs.lse).data(), hidden);
   }
-  errors.dHidden = dHidden.relative();
-  errors.dWeight = dWeight.relative();
+  errors.dWeight = dWeight.value();
   return errors;
 }
 

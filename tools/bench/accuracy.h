@@ -15,6 +15,8 @@ struct LossErrors {
   double dHidden = 0; ///< relative, in the Frobenius norm
   double dWeight = 0;
 
+  /// Takes one row's log-sum-exp into `loss`; NaN stays.
+  void addLoss(double found, double expected, double logitSize);
   std::string str() const;
 };
 
@@ -30,6 +32,6 @@ double relativeError(const float *a, const double *b, std::size_t count);
 /// Compares a few rows and classes only, for problems too large for a whole reference: lse and dX of whole
 /// rows are computed in float64; a class's dW from float64 logits and the result's own lse. Gradients that
 /// are empty have no errors.
-LossErrors sampledErrors(const LinearProblem &problem, const LinearOutputs &outputs, int64_t samples);
+StatusOr<LossErrors> sampledErrors(const LinearProblem &problem, const LinearOutputs &outputs, int64_t samples);
 
 } // namespace tilewright

@@ -84,7 +84,7 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
   TW_RETURN_IF_ERROR(run());
   TW_ASSIGN_OR_RETURN(LinearOutputs outputs, downloadOutputs(device, tensors));
   if (what.lossOnly) outputs.dHidden.clear(), outputs.dWeight.clear();
-  const LossErrors errors = sampledErrors(problem, outputs, kSamples);
+  TW_ASSIGN_OR_RETURN(const LossErrors errors, sampledErrors(problem, outputs, kSamples));
   TW_RETURN_IF_ERROR(checkErrors(errors, type));
   TW_ASSIGN_OR_RETURN(const int64_t peak, device.peakBytes(nullptr, run));
 

@@ -44,7 +44,7 @@ LinearOutputs exactOutputs(const LinearProblem &problem) {
 
 TEST(Accuracy, samplesAgreeWithTheReference) {
   const LinearProblem problem = randomProblem({40, 24, 300}, ElementType::f32, 1);
-  const LossErrors errors = sampledErrors(problem, exactOutputs(problem), 8);
+  const LossErrors errors = *sampledErrors(problem, exactOutputs(problem), 8);
   EXPECT_LT(errors.loss, 1e-6);
   EXPECT_LT(errors.dHidden, 1e-6);
   EXPECT_LT(errors.dWeight, 1e-5); // lse in fp32 enters
@@ -55,7 +55,7 @@ TEST(Accuracy, wrongNumbersAndNanAreFound) {
   const LinearProblem problem = randomProblem({8, 8, 8}, ElementType::f32, 1);
   const LinearOutputs exact = exactOutputs(problem);
   const auto isCaught = [&](LinearOutputs outputs) {
-    return !checkErrors(sampledErrors(problem, outputs, 8), {ElementType::f32}).ok();
+    return !checkErrors(*sampledErrors(problem, outputs, 8), {ElementType::f32}).ok();
   };
   EXPECT_FALSE(isCaught(exact));
   for (float wrong : {7.0f, NAN}) {
