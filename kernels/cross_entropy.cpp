@@ -266,7 +266,7 @@ StatusOr<LossReport> crossEntropy(Runtime &runtime, const CrossEntropyTensors &t
 StatusOr<int64_t> crossEntropyWorkspaceBytes(const CrossEntropyTensors &tensors,
                                              const CrossEntropyOptions &options) {
   TW_RETURN_IF_ERROR(validate(tensors, options));
-  return layOut(tensors, rowSpec(tensors, options), options.reduction, nullptr).bytes;
+  return tensorsOf(tensors, rowSpec(tensors, options), options.reduction).workspaceBytes();
 }
 
 } // namespace tilewright

@@ -6,6 +6,7 @@
 
 #include "kernels/lce/plan.h"
 #include "kernels/linear_cross_entropy.h"
+#include "kernels/sampled_reference.h"
 #include "runtime/runtime.h"
 
 namespace tilewright::lce {
@@ -21,20 +22,13 @@ public:
                               const LinearCrossEntropyOptions &options);
 
   /// Rows that are not ignored.
-  int64_t validRows() const { return static_cast<int64_t>(valid_.size()); }
+  int64_t validRows() const { return static_cast<int64_t>(sampled_.rows.size()); }
 
   /// An internal error names the output that is wrong, by how much, and what is allowed.
   Status check();
 
 private:
-  struct Row {
-    int64_t row = 0;
-    double lse = 0;
-    std::vector<double> dHidden;
-  };
-  struct Class {
-    int64_t label = 0;
-    std::vector<double> logits;  ///< of every valid row
+  struct Class : SampledClass {
     std::vector<double> dWeight; ///< from the lse of the first result
   };
   /// Of a matrix, row by row: the sum with one fixed vector of signs, and of squares.
@@ -51,17 +45,18 @@ private:
       : runtime_(&runtime), device_(&runtime.device()), stream_(stream), p_(request), t_(tensors) {}
 
   Status readInputs(const LinearCrossEntropyOptions &options);
-  Status computeRows();
-  Status computeClasses();
+  Status readGradients();
+  Status computeSamples();
 
   Status checkLosses(const std::vector<float> &lse) const;
   Status checkDHidden() const;
   Status checkDWeight() const;
+  Status judge(const std::string &gradient, double error) const;
   void computeDWeight(const std::vector<float> &lse);
   Status compare(const Sketch &sketch) const;
   Status compareRows(const std::string &name, const RowSketches &now, const RowSketches &before) const;
   StatusOr<RowSketches> sketch(const TensorRef &matrix) const;
-  StatusOr<std::vector<float>> readRows(const TensorRef &matrix, int64_t first, int64_t count) const;
+  StatusOr<std::vector<float>> read(const TensorRef &tensor) const; ///< all of it
   /// Relative to the largest logit.
   double allowedLossError() const { return p_.tf32 ? 1e-3 : 6e-6; }
   double allowedGradientError() const { return p_.element == ElementType::f32 && !p_.tf32 ? 4e-5 : 8e-3; }
@@ -73,12 +68,10 @@ private:
   LinearCrossEntropyTensors t_;
 
   std::vector<float> hidden_;       ///< X
-  std::vector<int64_t> valid_;      ///< rows that are not ignored
-  std::vector<int64_t> label_;      ///< of the valid rows
-  std::vector<double> gradient_;    ///< what multiplies a valid row's gradient
-  std::vector<double> targetLogit_; ///< of the valid rows
+  SampledProblem sampled_;          ///< its rows are those that are not ignored
+  std::vector<double> targetLogit_; ///< of each of them: its label's
   double logitSize_ = 1;            ///< the largest |logit| seen
-  std::vector<Row> rows_;
+  std::vector<SampledRow> rows_;
   std::vector<Class> classes_;
   std::optional<Sketch> accepted_;
 };

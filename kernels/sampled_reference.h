@@ -9,8 +9,8 @@
 
 namespace tilewright {
 
-/// Linear cross entropy in float64 for a few rows and classes, where computing all of them would take too long. The
-/// logits are X·Wᵀ, without bias and without options.
+/// Linear cross entropy in float64 for a few rows and classes, where computing all of them would take too
+/// long. The logits are X·Wᵀ, without bias and without options.
 struct SampledProblem {
   int64_t hiddenSize = 0, classes = 0;
   const float *hidden = nullptr; ///< all rows of X, one behind the other
@@ -28,8 +28,8 @@ struct SampledRow {
   std::vector<double> dHidden; ///< empty where it was not asked for
 };
 
-/// `count` rows, or all if there are fewer. W is read from its first row to its last, once for the losses and once for
-/// the gradient.
+/// `count` rows, or all if there are fewer. W is read from its first row to its last, once for the losses and
+/// once for the gradient.
 StatusOr<std::vector<SampledRow>> sampleRows(const SampledProblem &problem, int64_t count, bool gradient);
 
 struct SampledClass {
@@ -38,7 +38,8 @@ struct SampledClass {
 };
 StatusOr<SampledClass> sampleClass(const SampledProblem &problem, int64_t label);
 
-/// A class's row of dW. It takes every row's lse, which a result that is to be checked has; `lse` is indexed by row.
+/// A class's row of dW. It takes every row's lse, which a result that is to be checked has; `lse` is indexed
+/// by row.
 std::vector<double> weightGradient(const SampledProblem &problem, const SampledClass &sample,
                                    const std::vector<float> &lse);
 

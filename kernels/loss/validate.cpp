@@ -2,6 +2,8 @@
 
 #include <tuple>
 
+#include "kernels/largest_size.h"
+
 namespace tilewright {
 namespace {
 

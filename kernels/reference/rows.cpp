@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/reference/product.h"
+#include "compiler/base/parallel.h"
 
 namespace tilewright::reference {
 

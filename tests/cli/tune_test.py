@@ -7,11 +7,11 @@ import pty
 import signal
 import subprocess
 import time
-import xml.dom.minidom
 
 import cli
 
 SHAPE = "300,64,900"
+PLOT = os.path.abspath("tools/plot_tuning")
 
 
 class TuneTest(cli.CliTest):
@@ -31,7 +31,7 @@ class TuneTest(cli.CliTest):
 
     def test_tunes_several_shapes_once(self):
         words = ("--shape", SHAPE, "--shape", "64,32,500", "--dtype", "bf16", "--limit", 8)
-        out, progress = self.tune(*words, "--plot", "p.svg")
+        out, progress = self.tune(*words, "--json", "p.json")
         for title in ("300x64x900 bf16", "64x32x500 bf16"):
             self.assertIn(title + " (", out)
             self.assertIn(title + ": ", progress)
@@ -43,19 +43,43 @@ class TuneTest(cli.CliTest):
         for record in records:
             self.assertTrue(record["complete"])
             self.assertGreater(len(record["winners"]), 0)
-        svg = xml.dom.minidom.parse(self.path("p.svg"))
-        # Three in each legend, and the calls that were timed as a whole: the untuned one at least.
-        self.assertGreaterEqual(len(svg.getElementsByTagName("circle")), 2 * (3 + 1))
+        with open(self.path("p.json")) as file:
+            searches = json.load(file)
+        self.assertEqual([(s["rows"], s["hidden"], s["classes"], s["dtype"]) for s in searches],
+                         [(300, 64, 900, "bf16"), (64, 32, 500, "bf16")])
+        for search in searches:
+            self.assertIn({name: search[name] for name in records[0]}, records)
         for record in records:
             self.assertLessEqual({"forward", "dx", "dw"}, {part["part"] for part in record["parts"]})
 
         begin = time.monotonic()
-        out, progress = self.tune(*words, "--plot", "again.svg")
+        out, progress = self.tune(*words, "--json", "again.json")
         self.assertLess(time.monotonic() - begin, 1)
         self.assertEqual(out.count("known already"), 2)
         self.assertEqual(progress, "")
-        self.assertEqual(open(self.path("p.svg")).read(), open(self.path("again.svg")).read())
+        self.assertEqual(open(self.path("p.json")).read(), open(self.path("again.json")).read())
         self.assertEqual(self.records(), records)
+
+    def plot(self, *words, **environment):
+        return subprocess.run([PLOT, *words], cwd=self.folder, env={**self.environment, **environment}, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=200)
+
+    def test_what_was_measured_can_be_drawn(self):
+        self.tune("--shape", "8,8,64", "--limit", 2, "--json", "p.json")
+        done = self.plot("p.json", "p.svg")
+        if b"matplotlib is not installed" in done.stderr:
+            self.assertEqual(done.returncode, 1)
+            self.skipTest("no matplotlib on this machine")
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        with open(self.path("p.svg")) as file:
+            self.assertIn("<svg", file.read(2000))
+
+    def test_what_is_no_measurement_is_not_drawn(self):
+        self.write("other.json", b"[{}]")
+        for name in ("absent.json", "other.json"):
+            done = self.plot(name, "p.svg")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(b"expected a file that `tilewright tune --json` wrote, found", done.stderr)
 
     def run_case(self, **environment):
         self.write("x.npy", cli.npy_bytes([0.01 * (i % 37) for i in range(300 * 64)], [300, 64]))
@@ -128,6 +152,7 @@ class TuneTest(cli.CliTest):
     def test_mistakes(self):
         self.refuse("expected --shape N,H,V, found none", "tune")
         self.refuse("--shape", "tune", "--shape", "1,2")
+        self.refuse("in a folder that exists", "tune", "--shape", SHAPE, "--json", "absent/file")
         self.refuse("expected --limit from 1 to 1000, found 0", "tune", "--shape", SHAPE, "--limit", 0)
         self.refuse("--dtype", "tune", "--shape", SHAPE, "--dtype", "f64")
         self.refuse("expected a cache folder", "tune", "--shape", SHAPE, TILEWRIGHT_CACHE_DIR="off")

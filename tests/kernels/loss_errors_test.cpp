@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernels/largest_size.h"
 #include "tests/support/loss_run.h"
 
 namespace tilewright::test {

@@ -12,22 +12,20 @@ namespace tilewright {
 /// Something to be timed beside others.
 struct BenchmarkCase {
   std::string name;
-  std::function<Status()> work; ///< on a GPU enqueued
+  std::function<Status()> work; ///< on a GPU it only enqueues
 };
 
 /// How many milliseconds it takes to do some work: `Device::time`, or a test's own clock.
 using Stopwatch = std::function<StatusOr<double>(const std::function<Status()> &work)>;
 
-/// How long a benchmark takes, and in what turns.
+/// How long a benchmark takes, and how long a turn of one case is.
 struct BenchmarkMethod {
-  double seconds = 0; ///< in all, about
-  /// Of a turn; what runs in the first half of a turn does not count. A few times in a turn one waits for
-  /// what was enqueued, else all runs are back to back, as in training. 0: a turn is one run.
-  double turnSeconds = 0;
+  double seconds = 0; ///< of the whole benchmark, about
+  double turnSeconds =
+      0; ///< 0: a turn is one run. Else the case runs back to back, and only the second half counts
 
-  /// What suits the device: a CPU's turns are single runs. A GPU needs about a second under load until its
-  /// clock has settled where the power limit allows, so each works alone for up to 1.7 s, three times; behind
-  /// idle time its power swings for seconds, so the first of them does not count.
+  /// What suits the device. On a CPU a turn is one run. A GPU at its power limit needs about a second under
+  /// load until its clock has settled, so each case has three turns of up to 1.7 s.
   static BenchmarkMethod of(const Device &device, double seconds, std::size_t cases);
 };
 
@@ -39,10 +37,15 @@ struct BenchmarkResult {
   std::string method() const; ///< in words
 };
 
-/// Times everyone in turn, round after round, so that a machine that slows down slows all of them (turns of
-/// single runs: 3 rounds at least, 15 at most; longer ones: 2, behind one that does not count). One
-/// unmeasured run of each comes first. Before each turn threads of the one before are given time to fall
-/// asleep: libraries let theirs spin for a while, which costs whoever comes next.
+/// Times all cases in turn, round after round, so that a machine that slows down slows all of them.
+///
+/// One run of each comes first and does not count. With turns of one run there are 3 to 15 rounds. With
+/// longer turns there are 2, after one that does not count: a GPU's power swings for seconds after idle time.
+/// In such a turn the host waits six times for what was enqueued, and otherwise enqueues without waiting, as
+/// training does.
+///
+/// Before each turn the threads of the turn before are given time to fall asleep: libraries let theirs spin
+/// for a while, which would slow down the next case.
 StatusOr<BenchmarkResult> benchmark(const Stopwatch &stopwatch, const std::vector<BenchmarkCase> &cases,
                                     const BenchmarkMethod &method);
 /// On a device, by its own clock and for about so many seconds.

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/loss_options.h"
+#include "kernels/largest_size.h"
 #include "tools/cli/text.h"
 
 namespace tilewright {

@@ -91,15 +91,16 @@ Command benchCommand() {
        "and a copy of them"},
       {"--each-option", "", "the loss with each of its options, as a multiple of the plain one",
        OptionSpec::Kind::flag},
-      {"--workspace-limit", "BYTES", "memory beside inputs and gradients, as 268435456 or 256MiB"},
+      {"--workspace-limit", "BYTES",
+       "device memory beside inputs and gradients, as 268435456 or 256MiB (default: no limit)"},
       {"--compile", "", "compile times of each kernel, first call cold and with kernels on disk",
        OptionSpec::Kind::flag},
       {"--target", "NAME", "what a GPU's code is for: sm_80, sm_90, …; default: all that the GPU has"},
       {"--loss-only", "", "no gradient; the baseline is the first product", OptionSpec::Kind::flag},
       {"--grad-weight", "TYPE", "of dW: that of --dtype (same, default), or f32"},
       {"--data", "KIND",
-       "random (default), or peaked: labels are likely, and 86 % of a row's probabilities lie below 2^-30 of "
-       "theirs, as in a trained model"},
+       "random (default), or peaked, as of a trained model: 86 % of a row's probabilities are below 2^-30 of "
+       "its label's"},
       {"--json", "FILE", "the figures for programs"},
   };
   command.run = bench;

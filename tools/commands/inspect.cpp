@@ -6,11 +6,10 @@
 #include "compiler/base/env.h"
 #include "compiler/base/version.h"
 #include "kernels/catalog.h"
-#include "kernels/lce/plan.h"
-#include "kernels/lce/tensors.h"
 #include "runtime/runtime.h"
 #include "tools/cli/text.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/planned_call.h"
 #include "tools/io/npy.h"
 
 namespace tilewright {
@@ -40,25 +39,23 @@ void printKernels() {
     fmt::print("  {:<{}}  {}\n", entry.name, width, entry.summary);
 }
 
-lce::Request planned(int64_t rows, int64_t hidden, int64_t classes, ElementType element) {
-  lce::Request problem;
-  problem.rows = rows, problem.hidden = hidden, problem.classes = classes;
-  problem.element = element, problem.dHidden = element, problem.dWeight = element;
-  return problem;
-}
-
-/// What the planner chooses for some problems, with no limit on the workspace.
+/// What a call uses for some problems where nothing limits the workspace.
 Status printConfigurations(const Device &device) {
-  const lce::Request problems[] = {
-      planned(1024, 768, 32768, ElementType::f32), planned(1024, 768, 32768, ElementType::bf16),
-      planned(8192, 2304, 256000, ElementType::bf16), planned(16384, 4096, 128256, ElementType::bf16)};
-  Table table({"N,H,V", "type", "variant", "workspace", "blocks"});
-  for (const lce::Request &problem : problems) {
-    TW_ASSIGN_OR_RETURN(const lce::Config config, lce::plan(problem, Variant::automatic, 0, device.info()));
-    const int64_t bytes = lce::workspaceBytes(lce::schemeFor(problem, config.variant), config);
-    table.add({fmt::format("{},{},{}", problem.rows, problem.hidden, problem.classes),
-               elementName(problem.element), variantName(config.variant),
-               byteText(static_cast<double>(bytes)), config.str()});
+  constexpr std::pair<ProblemShape, ElementType> problems[] = {
+      {{1024, 768, 32768}, ElementType::f32},
+      {{1024, 768, 32768}, ElementType::bf16},
+      {{8192, 2304, 256000}, ElementType::bf16},
+      {{16384, 4096, 128256}, ElementType::bf16},
+  };
+  TW_ASSIGN_OR_RETURN(const Environment environment, readEnvironment());
+  const bool usesRecords = environment.autotune != AutotuneMode::off;
+  Table table({"N,H,V", "type", "variant", "workspace", "", "tiles"});
+  for (const auto &[shape, element] : problems) {
+    TW_ASSIGN_OR_RETURN(const PlannedCall call,
+                        plannedCall(device.info(), shape, element, usesRecords ? environment.cacheDir : ""));
+    table.add({fmt::format("{},{},{}", shape.rows, shape.hidden, shape.classes), elementName(element),
+               variantName(call.config.variant), byteText(static_cast<double>(call.workspaceBytes)),
+               call.tuned ? "tuned" : "planned", call.config.str()});
   }
   fmt::print("\nConfigurations of linear + cross entropy, forward and backward, on {}\n{}",
              printable(device.info().name), table.str());

@@ -6,19 +6,21 @@ std::vector<OptionSpec> lossOptionSpecs() {
   return {
       {"--bias", "b.npy", "V numbers, added to the products x·w; gives db.npy"},
       {"--class-weight", "c.npy",
-       "V numbers u, not negative: a row's loss times its label's; mean divides by their sum"},
-      {"--label-smoothing", "A", "0 (default) to 1: the share of the loss that is spread over all classes"},
+       "V numbers, not negative: a row's loss is multiplied by its label's; mean divides by their sum"},
+      {"--label-smoothing", "A",
+       "0 (default) to 1: the share of the target that is spread evenly over all classes"},
       {"--z-loss", "Z", "adds Z·lse² to every row's loss (default 0)"},
-      {"--logit-scale", "S", "the logits are S·(x·w + b) (default 1); 1/temperature"},
+      {"--logit-scale", "S", "the logits are S·(x·w + b) (default 1): 1/temperature"},
       {"--softcap", "C", "then C·tanh(logit/C) (default: none)"},
       {"--lmcl-margin", "M", "large margin cosine loss: logits s·(cos(x, w) - M at the label) (default 0)"},
       {"--lmcl-scale", "S", "its scale s (default 1); either option chooses this loss"},
       {"--objective", "NAME", "log_prob (default): -log p of the label; prob: -p"},
       {"--no-quiet-zeros", "",
-       "bf16 gradients of probabilities below 2^-30 too; linear cross entropy takes them as 0",
+       "keeps probabilities below 2^-30 in gradients of bf16, where they are flushed to 0 (gradient "
+       "filtering)",
        OptionSpec::Kind::flag},
       {"--metrics", "",
-       "what is monitored in metrics.json; entropy.npy, argmax.npy and correct.npy of each row",
+       "monitored quantities in metrics.json, and for each row entropy.npy, argmax.npy and correct.npy",
        OptionSpec::Kind::flag},
   };
 }

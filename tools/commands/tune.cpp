@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <nlohmann/json.hpp>
+
 #include "autotune/tuning_cache.h"
 #include "compiler/base/byte_text.h"
 #include "compiler/base/version.h"
@@ -11,9 +13,9 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/random_problem.h"
 #include "tools/cli/number_type.h"
-#include "tools/cli/scatter_plot.h"
 #include "tools/cli/text.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/planned_call.h"
 #include "tools/commands/tuning_progress.h"
 #include "tools/io/output_folder.h"
 
@@ -26,18 +28,6 @@ std::string titleOf(const ProblemShape &shape, const NumberType &type) {
   return fmt::format("{}x{}x{} {}", shape.rows, shape.hidden, shape.classes, type.name());
 }
 
-/// Tensors of the right types and sizes, whose data nobody reads.
-LinearCrossEntropyTensors shapesOnly(const ProblemShape &shape, ElementType element) {
-  alignas(256) static char place; // as allocated memory is
-  LinearCrossEntropyTensors t;
-  t.hidden = t.dHidden = TensorRef::matrix(&place, element, shape.rows, shape.hidden);
-  t.weight = t.dWeight = TensorRef::matrix(&place, element, shape.classes, shape.hidden);
-  t.label = TensorRef::vector(&place, ElementType::i64, shape.rows);
-  t.loss = TensorRef::vector(&place, ElementType::f32, 1);
-  t.lse = TensorRef::vector(&place, ElementType::f32, shape.rows);
-  return t;
-}
-
 class Tuning {
 public:
   Tuning(Runtime &runtime, TuningCache &cache, const NumberType &type, int limit)
@@ -45,7 +35,7 @@ public:
 
   StatusOr<TuningCache::Record> tune(const ProblemShape &shape) {
     TW_ASSIGN_OR_RETURN(const TuningKey key,
-                        tuningKey(runtime_, shapesOnly(shape, type_.element), options()));
+                        tuningKey(runtime_, tensorsWithoutData(shape, type_.element), options()));
     bool searched = false;
     TW_ASSIGN_OR_RETURN(TuningCache::Record record,
                         cache_.obtain(
@@ -124,18 +114,15 @@ private:
   std::map<std::string, int> pruned_;
 };
 
-ScatterPlot plotOf(const std::string &title, const TuningRecord &record) {
-  ScatterPlot plot{title + ", " + record.deviceName, {}};
-  const auto add = [&](const MeasuredConfiguration &m, PlotPoint::Kind kind) {
-    plot.points.push_back(
-        {static_cast<double>(m.workspaceBytes), m.milliseconds, m.configuration.str(), kind});
-  };
-  for (const MeasuredConfiguration &winner : record.winners)
-    add(winner, PlotPoint::Kind::winner);
-  for (const MeasuredConfiguration &measured : record.measured)
-    if (!(measured.configuration == record.heuristic.configuration)) add(measured, PlotPoint::Kind::measured);
-  if (record.heuristic.repetitions > 0) add(record.heuristic, PlotPoint::Kind::heuristic);
-  return plot;
+/// A search as the JSON file shows it: what was asked, then the record.
+nlohmann::ordered_json searchJson(const ProblemShape &shape, const NumberType &type,
+                                  const TuningRecord &record) {
+  nlohmann::ordered_json search = {
+      {"rows", shape.rows}, {"hidden", shape.hidden}, {"classes", shape.classes}, {"dtype", type.name()}};
+  TuningFile file;
+  file.records.push_back(record);
+  search.update(nlohmann::ordered_json::parse(encodeTuningFile(file))["records"][0]);
+  return search;
 }
 
 Status tuneAction(const Arguments &arguments) {
@@ -149,6 +136,8 @@ Status tuneAction(const Arguments &arguments) {
     shapes.push_back(shape);
   }
   if (shapes.empty()) return userError("expected --shape N,H,V, found none");
+  const std::optional<std::string> file = arguments.text("--json");
+  if (file) TW_RETURN_IF_ERROR(checkFile(*file));
 
   TW_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime, Runtime::open());
   const std::string &dir = runtime->environment().cacheDir;
@@ -158,19 +147,18 @@ Status tuneAction(const Arguments &arguments) {
   const std::shared_ptr<TuningCache> cache = TuningCache::shared(dir);
   Tuning tuning(*runtime, *cache, type, static_cast<int>(limit));
   InterruptRequest interrupt;
-  std::vector<ScatterPlot> plots;
+  nlohmann::ordered_json searches = nlohmann::ordered_json::array();
   Status stopped;
   for (std::size_t i = 0; i < shapes.size() && stopped.ok(); ++i) {
     const StatusOr<TuningCache::Record> record = tuning.tune(shapes[i]);
-    if (record.ok()) plots.push_back(plotOf(titleOf(shapes[i], type), **record));
+    if (record.ok()) searches.push_back(searchJson(shapes[i], type, **record));
     if (InterruptRequest::arrived())
       stopped = runtimeError(fmt::format("interrupted at shape {} of {}; what was measured is kept in {}",
                                          i + 1, shapes.size(), dir));
     else if (!record.ok())
       stopped = record.status();
   }
-  if (const std::optional<std::string> file = arguments.text("--plot"); file && !plots.empty())
-    TW_RETURN_IF_ERROR(writeFile(*file, svgOf(plots)));
+  if (file && !searches.empty()) TW_RETURN_IF_ERROR(writeFile(*file, searches.dump(2) + "\n"));
   return stopped;
 }
 
@@ -180,12 +168,12 @@ Command tuneCommand() {
   Command command;
   command.name = "tune";
   command.summary = "measures configurations and keeps the best for later runs";
-  command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--limit CONFIGS] [--plot FILE.svg]";
+  command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--limit CONFIGS] [--json FILE]";
   command.options = {
       {"--shape", "N,H,V", "rows, hidden size, classes; may be given more than once", OptionSpec::Kind::list},
       numberTypeSpec(),
       {"--limit", "CONFIGS", "configurations to try for each shape (default 60)"},
-      {"--plot", "FILE.svg", "draws them by time against workspace, the frontier marked"},
+      {"--json", "FILE", "the measurements for programs; tools/plot_tuning draws them"},
   };
   command.run = tuneAction;
   return command;
