@@ -98,8 +98,8 @@ struct LossReport {
   int64_t workspaceBytes = 0;     ///< device memory beside inputs and outputs
   double compileMilliseconds = 0; ///< until every kernel was at hand; near zero once cached in memory
   double runMilliseconds = 0;     ///< launches; on a device that runs them at once, also the work
-  /// What the kernels found wrong with labels and class weights, once they have looked. None for a call that is captured in
-  /// a graph: prepare it, and give it a status of your own.
+  /// What the kernels found wrong with labels and class weights, once they have looked. None for a call that
+  /// is captured in a graph: prepare it, and give it a status of your own.
   CallStatus status;
 };
 

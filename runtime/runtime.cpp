@@ -1,5 +1,6 @@
 #include "runtime/runtime.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -133,12 +134,17 @@ StatusOr<KernelHandle> Runtime::kernel(const KernelKey &key, const KernelSource 
 
 StatusOr<CallStatus> Runtime::callStatus() {
   std::lock_guard<std::mutex> guard(statusesMutex_);
-  for (const CallStatus &status : statuses_)
+  // The longest unused come first. However many runs are under way, few are looked at.
+  constexpr std::size_t kLookedAt = 8, kAtOnce = 64;
+  for (std::size_t i = 0; i < std::min(kLookedAt, statuses_.size()); ++i) {
+    nextStatus_ = (nextStatus_ + 1) % statuses_.size();
+    const CallStatus &status = statuses_[nextStatus_];
     if (status.isUnused() && status.isDone()) return status;
-  constexpr int kAtOnce = 64;
+  }
   TW_ASSIGN_OR_RETURN(const std::vector<CallStatus> more, CallStatus::allocate(*device_, kAtOnce));
+  nextStatus_ = statuses_.size();
   statuses_.insert(statuses_.end(), more.begin(), more.end());
-  return statuses_.back();
+  return statuses_[nextStatus_];
 }
 
 RuntimeCounters Runtime::counters() const {

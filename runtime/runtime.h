@@ -61,8 +61,8 @@ public:
 
   RuntimeCounters counters() const;
 
-  /// Words for one run of a call. Those of a run that is done serve again once nobody holds them any more. Not for a run
-  /// that is captured in a graph, whose replays would write them at any time.
+  /// Words for one run of a call. Those of a run that is done serve again once nobody holds them any more.
+  /// Not for a run that is captured in a graph, whose replays would write them at any time.
   StatusOr<CallStatus> callStatus();
 
   /// The runtime's object of a type, which rooms above keep with it; made when it is first asked for.
@@ -89,6 +89,7 @@ private:
   RuntimeCounters counters_; ///< memoryHits aside, which kernels_ counts
   std::mutex statusesMutex_;
   std::vector<CallStatus> statuses_;
+  std::size_t nextStatus_ = 0;
   std::mutex attachedMutex_;
   std::map<const void *, std::shared_ptr<void>> attached_;
 };

@@ -10,11 +10,11 @@ namespace tilewright::lce {
 namespace {
 
 constexpr int64_t kBlock = kSortedBlock;
-constexpr int64_t kStep = 32;         ///< of these, rows that are compared with one another at once
+constexpr int64_t kStep = 32;            ///< of these, rows that are compared with one another at once
 constexpr int64_t kGroup = kSortedGroup; ///< whose counts a program adds up by itself
-constexpr int kMostDigitBits = 7;     ///< a row is compared with each value of its digit
-constexpr int kLeastDigitBits = 4;    ///< fewer values would leave lanes of a vector idle
-constexpr int64_t kSegmentRows = 128; ///< rows of one program that looks at the sorted order
+constexpr int kMostDigitBits = 7;        ///< a row is compared with each value of its digit
+constexpr int kLeastDigitBits = 4;       ///< fewer values would leave lanes of a vector idle
+constexpr int64_t kSegmentRows = 128;    ///< rows of one program that looks at the sorted order
 static_assert(kBlock % kStep == 0);
 
 int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -47,7 +47,8 @@ Kernel scanRows();
 /// (row_loss N, summary 1, out loss 1)
 Kernel reduceLoss(bool mean);
 
-/// scaled = scale · gradient. In place, where `scaled` holds the gradient, nothing is done where the scale is 1.
+/// scaled = scale · gradient. In place, where `scaled` holds the gradient, nothing is done where the scale
+/// is 1.
 ///
 /// ([gradient R×C,] scale 1, out scaled R×C)
 Kernel scaleGradient(ElementType element, bool inPlace);

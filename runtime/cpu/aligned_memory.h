@@ -10,8 +10,8 @@ struct FreeMemory {
 };
 using AlignedMemory = std::unique_ptr<void, FreeMemory>;
 
-/// Memory at a multiple of 256 bytes, as a GPU allocates it, of at least one byte; from 2 MiB on at a multiple of 2 MiB and in huge
-/// pages where the system has them. Null when there is not enough.
+/// Memory at a multiple of 256 bytes, as a GPU allocates it, of at least one byte; from 2 MiB on at a
+/// multiple of 2 MiB and in huge pages where the system has them. Null when there is not enough.
 AlignedMemory allocateAligned(std::size_t bytes);
 
 /// Memory for one running program, contents undefined. It comes from a stock that each thread keeps, so that

@@ -85,8 +85,8 @@ StatusOr<std::unique_ptr<Device>> CudaDevice::open(const Driver &driver, int ind
   TW_RETURN_IF_ERROR(TW_CUDA(driver, cuDeviceGetMemPool, &pool, device));
   TW_RETURN_IF_ERROR(keepPooledMemory(driver, pool));
   Buffer ranks = ranksOf(context, description);
-  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(
-      std::move(context), std::move(description), pool, std::move(ranks), std::move(ptxas)));
+  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(std::move(context), std::move(description),
+                                                              pool, std::move(ranks), std::move(ptxas)));
 }
 
 Status CudaDevice::notEnough(std::size_t bytes, const Status &cause) const {
@@ -212,9 +212,7 @@ Status CudaDevice::synchronize(Stream stream) {
   return wait(queueOf(stream));
 }
 
-Status CudaDevice::wait(CUstream stream) {
-  return TW_CUDA(context_->driver(), cuStreamSynchronize, stream);
-}
+Status CudaDevice::wait(CUstream stream) { return TW_CUDA(context_->driver(), cuStreamSynchronize, stream); }
 
 bool CudaDevice::isCapturing(Stream stream) {
   CurrentContext current(*context_);

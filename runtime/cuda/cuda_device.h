@@ -67,7 +67,7 @@ private:
 
   const std::shared_ptr<const cuda::Context> context_;
   const cuda::DeviceDescription description_;
-  const cuda::CUmemoryPool pool_;      ///< the device's default one, which is not ours to destroy
+  const cuda::CUmemoryPool pool_; ///< the device's default one, which is not ours to destroy
   const Buffer ranks_; ///< of clusters, for kernels that ask for them; empty where they are not known
   const std::optional<cuda::Ptxas> ptxas_;
   std::once_flag clockSought_;

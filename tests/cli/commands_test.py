@@ -37,7 +37,7 @@ class CommandsTest(cli.CliTest):
         self.assertIn("nvptx64", self.succeed("emit", "--kernel", "vector_add", "--target", "sm_90", "--stage", "llvm"))
 
     def test_emit_what_nvidias_tools_make(self):
-        for name, script in (("ptxas", 'if [ "$1" = --version ]; then echo release 12.4; else cat "$2" > "$4"; fi'),
+        for name, script in (("ptxas", 'if [ "$1" = --version ]; then echo tools, release 12.4, V12.4.131; else cat "$2" > "$4"; fi'),
                              ("cuobjdump", 'echo "$1"; cat "$2"')):
             with open(os.path.join(self.folder, name), "w") as program:
                 program.write("#!/bin/sh\n" + script + "\n")
@@ -124,6 +124,15 @@ class CommandsTest(cli.CliTest):
             self.skipTest("no OpenBLAS on this machine")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("three sgemm, OpenBLAS", done.stdout.decode())
+
+    def test_bench_of_the_host(self):
+        self.succeed("bench", "--host", "--shape", "64,32,1000", "--json", "bench.json")
+        with open(self.path("bench.json")) as file:
+            result = json.load(file)[0]
+        self.assertEqual(result["prepared_allocations"], 0)
+        self.assertGreater(result["prepared_us"], 0)
+        self.assertGreater(result["call_us"], 0)
+        self.assertGreater(result["launches"], 5)
 
     def test_bench_of_compiling(self):
         text = self.succeed("bench", "--compile", "--json", "bench.json")

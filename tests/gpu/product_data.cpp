@@ -7,6 +7,8 @@
 
 #include "compiler/number_formats.h"
 #include "kernels/lce/plan.h"
+#include "kernels/lce/tensors.h"
+#include "kernels/lce/tiling.h"
 
 namespace tilewright::test {
 namespace {

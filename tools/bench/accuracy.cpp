@@ -64,8 +64,7 @@ StatusOr<LossErrors> sampledErrors(const LinearProblem &problem, const LinearOut
   const SampledProblem all = sampled(problem);
   LossErrors errors;
   RelativeError dHidden, dWeight;
-  TW_ASSIGN_OR_RETURN(const std::vector<SampledRow> rows,
-                      sampleRows(all, samples, !outputs.dHidden.empty()));
+  TW_ASSIGN_OR_RETURN(const std::vector<SampledRow> rows, sampleRows(all, samples, !outputs.dHidden.empty()));
   for (const SampledRow &row : rows) {
     errors.addLoss(outputs.lse[row.index], row.lse, row.logitSize);
     if (!row.dHidden.empty()) dHidden.add(&outputs.dHidden[row.index * hidden], row.dHidden.data(), hidden);

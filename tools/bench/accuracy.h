@@ -32,6 +32,7 @@ double relativeError(const float *a, const double *b, std::size_t count);
 /// Compares a few rows and classes only, for problems too large for a whole reference: lse and dX of whole
 /// rows are computed in float64; a class's dW from float64 logits and the result's own lse. Gradients that
 /// are empty have no errors.
-StatusOr<LossErrors> sampledErrors(const LinearProblem &problem, const LinearOutputs &outputs, int64_t samples);
+StatusOr<LossErrors> sampledErrors(const LinearProblem &problem, const LinearOutputs &outputs,
+                                   int64_t samples);
 
 } // namespace tilewright

@@ -13,6 +13,10 @@ namespace tilewright {
 
 /// Each measures, prints a table, and returns the same figures as JSON.
 
+/// How forward and backward are apart: not at all; the forward call makes the gradients, which the backward
+/// call multiplies; or the backward call makes them from lse.
+enum class ApartBy { nothing, gradients, lse };
+
 /// What of linear + cross entropy is measured, and beside what.
 struct LinearBench {
   Baseline baseline = Baseline::none;
@@ -20,12 +24,19 @@ struct LinearBench {
   bool peaked = false;             ///< data as of a trained model
   bool lossOnly = false;           ///< no gradient
   bool wideWeightGradient = false; ///< dW in fp32
+  ApartBy apart = ApartBy::nothing;
 };
 
 /// Linear + cross entropy in turn with its products through a library. Checks a sample of the result against
 /// float64 first.
 StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape,
                                              const NumberType &type, const LinearBench &what);
+
+/// The host's time for a call of linear + cross entropy, and what it asks of the heap: prepared, and as one
+/// call; with launches that do nothing, and real ones where they take less than half a second. A GPU's code
+/// is for the named target (empty: all that it has).
+StatusOr<nlohmann::ordered_json> benchHost(const ProblemShape &shape, const NumberType &type,
+                                           const LinearBench &what, const std::string &target);
 
 /// Linear + cross entropy with each of its options, in turn with the plain loss.
 StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemShape &shape,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "compiler/base/byte_text.h"
+#include "kernels/gradient_scaling.h"
 #include "tools/bench/accuracy.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/benchmark.h"
@@ -24,6 +25,57 @@ double bytesNeeded(const ProblemShape &shape, ElementType element, Baseline base
     return 2 * matrices * elementBytes(element) + logits * elementBytes(element);
   return linearBytes(shape, element) + (baseline == Baseline::blas ? (logits + matrices) * sizeof(float) : 0);
 }
+
+/// What is measured: one call, or a forward and a backward call, as a training framework makes them.
+class TrainingCall {
+public:
+  static StatusOr<TrainingCall> make(Runtime &runtime, LinearCrossEntropyTensors tensors,
+                                     const LinearCrossEntropyOptions &options, const LinearBench &what) {
+    if (what.lossOnly) tensors.dHidden = tensors.dWeight = {};
+    TrainingCall call(runtime, tensors, options, what.apart);
+    if (what.apart != ApartBy::gradients) return call;
+    for (const TensorRef &gradient : {tensors.dHidden, tensors.dWeight}) {
+      TW_ASSIGN_OR_RETURN(GradientScaling scaling, GradientScaling::prepare(runtime, gradient.element));
+      call.scalings_.push_back(std::move(scaling));
+    }
+    const float one = 1;
+    TW_ASSIGN_OR_RETURN(call.upstream_, runtime.device().allocate(sizeof one, nullptr));
+    TW_RETURN_IF_ERROR(runtime.device().copyToDevice(call.upstream_.data(), &one, sizeof one, nullptr));
+    return call;
+  }
+
+  /// The report of the call that makes the gradients.
+  StatusOr<LossReport> run() const {
+    if (apart_ == ApartBy::lse) return runFromLse();
+    TW_ASSIGN_OR_RETURN(LossReport report, linearCrossEntropy(runtime_, t_, options_, nullptr));
+    if (apart_ == ApartBy::nothing) return report;
+    const TensorRef upstream = TensorRef::vector(upstream_.data(), ElementType::f32, 1);
+    TW_RETURN_IF_ERROR(scalings_[0].run(t_.dHidden, upstream, t_.dHidden, nullptr));
+    TW_RETURN_IF_ERROR(scalings_[1].run(t_.dWeight, upstream, t_.dWeight, nullptr));
+    return report;
+  }
+
+private:
+  TrainingCall(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
+               const LinearCrossEntropyOptions &options, ApartBy apart)
+      : runtime_(runtime), t_(tensors), options_(options), apart_(apart) {}
+
+  StatusOr<LossReport> runFromLse() const {
+    LinearCrossEntropyTensors forward = t_, backward = t_;
+    forward.dHidden = forward.dWeight = {};
+    backward.loss = backward.lse = {};
+    backward.savedLse = t_.lse;
+    TW_RETURN_IF_ERROR(linearCrossEntropy(runtime_, forward, options_, nullptr).status());
+    return linearCrossEntropyBackward(runtime_, backward, options_, nullptr);
+  }
+
+  Runtime &runtime_;
+  LinearCrossEntropyTensors t_;
+  LinearCrossEntropyOptions options_;
+  ApartBy apart_;
+  std::vector<GradientScaling> scalings_;
+  Buffer upstream_;
+};
 
 nlohmann::ordered_json row(const std::string &name, double milliseconds, double flops) {
   return {{"name", name}, {"ms", milliseconds}, {"gflops", flops / milliseconds * 1e-6}};
@@ -74,10 +126,9 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
   options.tf32 = type.tf32;
   options.workspaceLimit = what.workspaceLimit;
   LossReport report;
+  TW_ASSIGN_OR_RETURN(const TrainingCall call, TrainingCall::make(runtime, tensors.refs(), options, what));
   const auto run = [&]() -> Status {
-    LinearCrossEntropyTensors t = tensors.refs();
-    if (what.lossOnly) t.dHidden = t.dWeight = {};
-    TW_ASSIGN_OR_RETURN(report, linearCrossEntropy(runtime, t, options, nullptr));
+    TW_ASSIGN_OR_RETURN(report, call.run());
     return {};
   };
 
@@ -107,9 +158,11 @@ StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShap
       {"hidden", shape.hidden},
       {"classes", shape.classes},
       {"dtype", type.name()},
-      {"computes", what.lossOnly             ? "loss alone"
-                   : what.wideWeightGradient ? "loss, dX, dW in f32"
-                                             : "loss, dX, dW"},
+      {"computes", what.lossOnly                      ? "loss alone"
+                   : what.apart == ApartBy::gradients ? "loss, dX, dW; backward multiplies them"
+                   : what.apart == ApartBy::lse       ? "loss; dX, dW from lse"
+                   : what.wideWeightGradient          ? "loss, dX, dW in f32"
+                                                      : "loss, dX, dW"},
       {"data", what.peaked ? "peaked" : "random"},
       {"variant", variantName(report.variant)},
       {"configuration", report.configuration},

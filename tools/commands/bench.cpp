@@ -23,6 +23,10 @@ StatusOr<LinearBench> readLinearBench(const Arguments &arguments, const std::str
   linear.lossOnly = arguments.has("--loss-only");
   TW_ASSIGN_OR_RETURN(const std::string type, arguments.choice("--grad-weight", {"same", "f32"}, {}));
   linear.wideWeightGradient = type == "f32";
+  TW_ASSIGN_OR_RETURN(const std::string apart, arguments.choice("--apart", {"no", "gradients", "lse"}, {}));
+  linear.apart = apart == "gradients" ? ApartBy::gradients : apart == "lse" ? ApartBy::lse : ApartBy::nothing;
+  if (linear.lossOnly && linear.apart != ApartBy::nothing)
+    return userError("expected --apart with gradients, found --loss-only");
   return linear;
 }
 
@@ -40,12 +44,12 @@ Status bench(const Arguments &arguments) {
     shapes.push_back(shape);
   }
   if (shapes.empty() && !compiling) return userError("expected --shape N,H,V or --compile, found neither");
-  const bool options = arguments.has("--each-option");
-  if (int(compiling) + int(options) + int(!against.empty()) > 1)
-    return userError("expected one of --against, --each-option and --compile, found more");
+  const bool options = arguments.has("--each-option"), host = arguments.has("--host");
+  if (int(compiling) + int(options) + int(host) + int(!against.empty()) > 1)
+    return userError("expected one of --against, --each-option, --host and --compile, found more");
   if (type.tf32 && (compiling || against == "copy"))
     return userError("expected --dtype tf32 with the loss's products, found none to be measured; use f32");
-  for (const char *option : {"--workspace-limit", "--data", "--loss-only", "--grad-weight"})
+  for (const char *option : {"--workspace-limit", "--data", "--loss-only", "--grad-weight", "--apart"})
     if (arguments.has(option) && (compiling || options || against == "copy"))
       return userError(std::string("expected ") + option +
                        " with one loss's products, found others to be measured");
@@ -62,6 +66,7 @@ Status bench(const Arguments &arguments) {
     fmt::print("\n");
     TW_ASSIGN_OR_RETURN(nlohmann::ordered_json result, compiling ? benchCompile(shape, type.element, target)
                                                        : options ? benchOptions(*runtime, shape, type)
+                                                       : host    ? benchHost(shape, type, linear, target)
                                                        : against == "copy"
                                                            ? benchOverLogits(*runtime, shape, type.element)
                                                            : benchLinear(*runtime, shape, type, linear));
@@ -77,11 +82,14 @@ Command benchCommand() {
   Command command;
   command.name = "bench";
   command.summary = "times beside a baseline measured in the same run";
-  command.usage = "--shape N,H,V [--shape …] [--dtype TYPE] [--against blas|cublas|copy] [--loss-only] "
-                  "[--grad-weight same|f32] [--data random|peaked] [--workspace-limit BYTES] [--target NAME] "
-                  "[--json FILE]\n"
-                  "--shape N,H,V --each-option [--dtype TYPE] [--json FILE]\n"
-                  "--compile [--shape N,H,V] [--dtype TYPE] [--json FILE]";
+  command.usage =
+      "--shape N,H,V [--shape …] [--dtype TYPE] [--against blas|cublas|copy] [--loss-only] "
+      "[--grad-weight same|f32] [--apart no|gradients|lse] [--data random|peaked] [--workspace-limit BYTES] "
+      "[--target NAME] "
+      "[--json FILE]\n"
+      "--shape N,H,V --each-option [--dtype TYPE] [--json FILE]\n"
+      "--shape N,H,V --host [--dtype TYPE] [--loss-only] [--workspace-limit BYTES] [--json FILE]\n"
+      "--compile [--shape N,H,V] [--dtype TYPE] [--json FILE]";
   command.options = {
       {"--shape", "N,H,V", "rows, hidden size, classes; may be given more than once", OptionSpec::Kind::list},
       numberTypeSpec(),
@@ -91,12 +99,18 @@ Command benchCommand() {
        "and a copy of them"},
       {"--each-option", "", "the loss with each of its options, as a multiple of the plain one",
        OptionSpec::Kind::flag},
+      {"--host", "", "the host's microseconds for a call, prepared and as one call, and its heap allocations",
+       OptionSpec::Kind::flag},
       {"--workspace-limit", "BYTES",
        "device memory beside inputs and gradients, as 268435456 or 256MiB (default: no limit)"},
       {"--compile", "", "compile times of each kernel, first call cold and with kernels on disk",
        OptionSpec::Kind::flag},
       {"--target", "NAME", "what a GPU's code is for: sm_80, sm_90, …; default: all that the GPU has"},
       {"--loss-only", "", "no gradient; the baseline is the first product", OptionSpec::Kind::flag},
+      {"--apart", "HOW",
+       "forward and backward calls: gradients (the forward call makes them, the backward call multiplies "
+       "them), lse (the "
+       "backward call makes them of the saved lse), or no (default)"},
       {"--grad-weight", "TYPE", "of dW: that of --dtype (same, default), or f32"},
       {"--data", "KIND",
        "random (default), or peaked, as of a trained model: 86 % of a row's probabilities are below 2^-30 of "

@@ -105,7 +105,8 @@ Status NextTokenModel::upload(const std::vector<int32_t> &ids, const std::vector
 
 Status NextTokenModel::forwardAndBackward() {
   Runtime &runtime = *runtime_;
-  TW_RETURN_IF_ERROR(launch(runtime, denseTanh(), {x_.ref, layerWeight_.ref, layerBias_.ref, h_.ref}, nullptr));
+  TW_RETURN_IF_ERROR(
+      launch(runtime, denseTanh(), {x_.ref, layerWeight_.ref, layerBias_.ref, h_.ref}, nullptr));
 
   LinearCrossEntropyTensors head;
   head.hidden = h_.ref, head.weight = headWeight_.ref, head.label = label_.ref;

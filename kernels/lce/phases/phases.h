@@ -52,7 +52,9 @@ public:
   OneHotPlace oneHotPlace() const { return hasRowsOfClasses(s, c) ? OneHotPlace::label : OneHotPlace::slot; }
 
   /// Of tensors with a row for each kRunPiece rows of a chunk, or of all rows.
-  RowWindow pieceRows() const { return isPerChunk() ? RowWindow{0, RowWindow().end, kRunPiece} : RowWindow(); }
+  RowWindow pieceRows() const {
+    return isPerChunk() ? RowWindow{0, RowWindow().end, kRunPiece} : RowWindow();
+  }
 
 private:
   Step &added(Step &step) {
