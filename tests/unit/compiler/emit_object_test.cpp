@@ -21,7 +21,7 @@ TEST(EmitObject, WhatLlvmRefusesIsACompileError) {
   context.loadDialect<mlir::LLVM::LLVMDialect>();
   auto module = mlir::parseSourceString<mlir::ModuleOp>(R"(
     llvm.func @bad(%slots: !llvm.ptr, %id: !llvm.ptr, %scratch: !llvm.ptr) {
-      llvm.inline_asm has_side_effects "nonsense here", "" : () -> ()
+      %0 = llvm.inline_asm has_side_effects "", "={nonsense}" : () -> i64
       llvm.return
     })",
                                                         &context);
