@@ -1,10 +1,6 @@
 #include "compiler/target.h"
 
 #include <cstdlib>
-#include <map>
-
-#include "llvm/ADT/StringMap.h"
-#include "llvm/TargetParser/Host.h"
 
 namespace tilewright {
 
@@ -27,17 +23,6 @@ int64_t Target::sharedLimit() const {
   if (arch == "sm_90" || arch == "sm_90a") return 227 << 10;
   if (arch == "sm_80" || arch == "sm_87") return 163 << 10;
   return 99 << 10;
-}
-
-Target hostTarget() {
-  // Sorted, because a StringMap's order differs from run to run and the text enters cache keys.
-  std::map<std::string, bool> features;
-  for (const auto &feature : llvm::sys::getHostCPUFeatures())
-    features[feature.first().str()] = feature.second;
-  Target target{TargetKind::cpu, llvm::sys::getHostCPUName().str(), ""};
-  for (const auto &[name, present] : features)
-    target.features += (target.features.empty() ? "" : ",") + std::string(present ? "+" : "-") + name;
-  return target;
 }
 
 StatusOr<Target> parseTarget(const std::string &name) {

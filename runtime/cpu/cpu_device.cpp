@@ -13,7 +13,7 @@
 #include "compiler/base/hash.h"
 #include "runtime/argument_slots.h"
 #include "runtime/cpu/aligned_memory.h"
-#include "runtime/cpu/orc_loader.h"
+#include "runtime/cpu/object_loader.h"
 #include "runtime/cpu/resident_memory.h"
 
 namespace tilewright {

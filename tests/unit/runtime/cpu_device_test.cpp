@@ -278,6 +278,35 @@ TEST(CpuDevice, ObjectsThatCannotBeLoadedAreErrors) {
   }
 }
 
+// An address of the object's own and one of the process's in its data, and a call by way of a slot.
+TEST(CpuDevice, DataAndAddressesOfFunctionsAreLinked) {
+  Artifact artifact = markArtifact();
+  artifact.kernel = "addresses";
+  artifact.parameters.resize(1);
+  artifact.binary = test::objectFromIr(R"(
+declare float @expf(float)
+declare float @sqrtf(float) nonlazybind
+@value = internal global float 4.0
+@where = internal global ptr @value
+@function = internal global ptr @expf
+define void @addresses(ptr %slots, ptr %id, ptr %scratch) {
+  %out = load ptr, ptr %slots
+  %at = load volatile ptr, ptr @where
+  %x = load volatile float, ptr %at
+  store volatile float 0.0, ptr @value
+  %f = load volatile ptr, ptr @function
+  %root = call float @sqrtf(float %x) nonlazybind
+  %e = call float %f(float %root)
+  store float %e, ptr %out
+  ret void
+})");
+  auto kernel = CpuDevice(1).load(artifact);
+  ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+  float out = 0;
+  ASSERT_TRUE(CpuDevice(1).launch(**kernel, {TensorRef::vector(&out, ElementType::f32, 1)}, nullptr).ok());
+  EXPECT_EQ(out, std::exp(2.0f));
+}
+
 TEST(CpuDevice, TruncatedObjectsAreErrors) {
   Artifact artifact = markArtifact();
   const std::string whole = artifact.binary;
