@@ -135,14 +135,18 @@ ProgramMemory PreparedCall::memoryOf(TensorPointers tensors, const CallMemory &m
   return result;
 }
 
+/// Where a run without a status reports, on a device whose memory is the host's; else null.
+int64_t *PreparedCall::wordsInWorkspace(const CallMemory &memory) const {
+  if (device_.target().kind != TargetKind::cpu || memory.status.valid()) return nullptr;
+  const TensorEntry &entry = program_.table()[program_.statusTensor()];
+  return reinterpret_cast<int64_t *>(static_cast<char *>(memory.workspace) + entry.offset);
+}
+
 /// What a run found, on a device that has done it by now.
 Status PreparedCall::reportOf(const CallMemory &memory, int64_t sequence) const {
   if (device_.target().kind != TargetKind::cpu) return Status();
   if (memory.status.valid()) return memory.status.error();
-  const TensorEntry &entry = program_.table()[program_.statusTensor()];
-  return statusOf(
-      reinterpret_cast<const int64_t *>(static_cast<const char *>(memory.workspace) + entry.offset),
-      sequence);
+  return statusOf(wordsInWorkspace(memory), sequence);
 }
 
 Status PreparedCall::run(TensorPointers tensors, const CallMemory &memory, Stream stream) const {
@@ -150,9 +154,9 @@ Status PreparedCall::run(TensorPointers tensors, const CallMemory &memory, Strea
   void *addresses[TensorTable::kCapacity];
   ProgramMemory places = memoryOf(tensors, memory, addresses);
   CallStatus status = memory.status;
-  // Without a status the words are in the workspace, which may hold anything: a number that no memory holds
-  // by chance.
-  constexpr int64_t kNoStatus = 0x7477737461747573;
+  constexpr int64_t kNoStatus = 0x7477737461747573; // of a run whose words are in the workspace
+  // The workspace may hold an earlier run's report, of which a run without that check would be blamed.
+  if (int64_t *words = wordsInWorkspace(memory)) std::fill(words, words + kCallStatusWords, 0);
   places.sequence =
       status.valid() ? status.beginRun(program_.rows().all > 0, facts_.checksWeights) : kNoStatus;
   TW_RETURN_IF_ERROR(program_.run(device_, places, stream));

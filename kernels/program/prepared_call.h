@@ -66,6 +66,7 @@ private:
   Status checkOverlaps(TensorPointers tensors, const CallMemory &memory) const;
   Status checkAddresses(TensorPointers tensors) const;
   ProgramMemory memoryOf(TensorPointers tensors, const CallMemory &memory, void **addresses) const;
+  int64_t *wordsInWorkspace(const CallMemory &memory) const;
   Status reportOf(const CallMemory &memory, int64_t sequence) const;
 
   Device &device_;

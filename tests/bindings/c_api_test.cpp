@@ -285,6 +285,23 @@ TEST_F(CApi, labelsOutOfRange) {
   tw_call_status_free(status);
 }
 
+/// A workspace may hold an earlier run's report: here of a class weight, in one that has none.
+TEST_F(CApi, aReportIsNotFoundInLaterRuns) {
+  float weights[kClasses] = {1, -1};
+  Tensor classWeight;
+  classWeight.set(weights, kDLFloat, 32, kClasses);
+  tensors.class_weight = &classWeight.dl;
+  expectOk(prepare());
+  expectUser(run(), "class 1");
+  void *const used = workspace;
+  tensors.class_weight = nullptr;
+  expectOk(prepare());
+  const int64_t bytes = tw_linear_cross_entropy_workspace_bytes(prepared);
+  expectOk(call([&](tw_error **e) {
+    return tw_linear_cross_entropy_run(prepared, &tensors, used, bytes, nullptr, nullptr, e);
+  }));
+}
+
 TEST_F(CApi, noRows) {
   hidden.shape[0] = label.shape[0] = dHidden.shape[0] = 0;
   hidden.dl.data = label.dl.data = dHidden.dl.data = nullptr;
