@@ -1,0 +1,306 @@
+"""Gradients of the losses.
+
+What a forward call saves, and what its backward call then costs:
+
+  gradients   mean and sum: gradients for an upstream one of 1, made with the loss (three products in all). The backward
+              call multiplies them by the number that arrives, which no host reads.
+  lse         everything else: none, main_grad, a gradient for lse or entropy, a second backward call. The products are
+              computed again from each row's lse (four in all).
+
+float16 gradients are saved as float32: 1/N is subnormal from N = 65536 on, and a scaled loss shall not find them gone.
+"""
+
+from typing import List, NamedTuple, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from .._library import REDUCTIONS
+from . import _calls, _ops
+from ._devices import device_of
+
+_NONE = REDUCTIONS["none"]
+
+
+class LinearPlan(NamedTuple):
+    """What a call is asked for, beside its tensors."""
+
+    options: tuple  # of Options, reduction to quiet_zeros
+    compute: torch.dtype  # of the products: input's and weight's type, or autocast's
+    wants: Tuple[bool, bool, bool, bool]  # lse, entropy, argmax, correct
+    needs: Tuple[bool, bool, bool]  # gradients: input, weight, bias
+    saves_gradients: bool
+    main_grad: bool
+    dtypes: tuple  # of input, weight and bias
+
+
+class _Computed(NamedTuple):
+    """The matrices as the products take them, and a bias of their type or float32."""
+
+    input: Tensor
+    weight: Tensor
+    bias: Optional[Tensor]
+
+
+def _cast(tensor: Optional[Tensor], dtype: Optional[torch.dtype]) -> Optional[Tensor]:
+    return tensor if tensor is None or tensor.dtype == dtype else tensor.to(dtype)
+
+
+def _computed(input, weight, bias, compute) -> _Computed:
+    if bias is not None and bias.dtype != torch.float32:
+        bias = _cast(bias, compute)
+    return _Computed(_cast(input, compute), _cast(weight, compute), bias)
+
+
+def _made_types(given, computed: _Computed, needs, saved: bool) -> list:
+    """The types in which gradients are made: each its tensor's, if kernels can and it loses nothing, else float32."""
+    types = []
+    for tensor, product, needed in zip(given, computed, needs):
+        if not needed:
+            types.append(None)
+        elif tensor.dtype != product.dtype or (saved and tensor.dtype == torch.float16):
+            types.append(torch.float32)
+        else:
+            types.append(tensor.dtype)
+    return types
+
+
+def _forward(operation, input, weight, bias, target, class_weight, row_factor, plan: LinearPlan):
+    """Loss, [lse, entropy, argmax, correct], losses of the rows, [d_input, d_weight, d_bias]; None: not there."""
+    computed = _computed(input, weight, bias, plan.compute)
+    options = plan.options if row_factor is None else (_NONE, *plan.options[1:])
+    needs = plan.needs if plan.saves_gradients else (False, False, False)
+    wants = (plan.wants[0] or any(plan.needs), *plan.wants[1:])
+    types = _made_types((input, weight, bias), computed, needs, saved=True)
+    upstream = row_factor if any(needs) else None
+    results = iter(operation(computed.input, computed.weight, target, computed.bias, class_weight, upstream, *options,
+                             wants, *types))
+    loss = next(results)
+    extras = [next(results) if wanted else None for wanted in wants]
+    gradients = [next(results) if type is not None else None for type in types]
+    if row_factor is None:
+        return loss, extras, None, gradients
+    return torch.dot(loss, row_factor), extras, loss, gradients
+
+
+def _backward(operation, input, weight, bias, target, class_weight, row_factor, lse, upstream, plan, needs) -> list:
+    """The gradients of input, weight and bias from lse, in the types in which they are made."""
+    grad_loss, grad_lse, grad_entropy = upstream
+    options = plan.options
+    if row_factor is not None:
+        options = (_NONE, *options[1:])
+        grad_loss = None if grad_loss is None else row_factor * grad_loss
+    computed = _computed(input, weight, bias, plan.compute)
+    types = _made_types((input, weight, bias), computed, needs, saved=False)
+    results = iter(operation(computed.input, computed.weight, target, computed.bias, class_weight, lse, grad_loss,
+                             grad_lse, grad_entropy, *options, *types))
+    return [next(results) if type is not None else None for type in types]
+
+
+class _Refuse(torch.autograd.Function):
+    """Passes gradients on, and refuses to be differentiated."""
+
+    @staticmethod
+    def forward(ctx, message, count, *tensors):
+        ctx.message = message
+        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise NotImplementedError(ctx.message)
+
+
+def _refuse_second_derivatives(gradients: list, inputs: list, replacement: str) -> list:
+    """The gradients; where a graph of them is made, with a node that refuses to be differentiated."""
+    if not torch.is_grad_enabled():
+        return gradients
+    message = ("tilewright: the loss has no second derivatives (double backward); for them use "
+               f"torch.nn.functional.{replacement}")
+    made = [gradient for gradient in gradients if gradient is not None]
+    passed = iter(_Refuse.apply(message, len(made), *made, *(t for t in inputs if t is not None and t.requires_grad)))
+    return [None if gradient is None else next(passed) for gradient in gradients]
+
+
+class LinearCrossEntropy(torch.autograd.Function):
+    """The loss and its extras. Inputs: N×H, V×H, V, N, V, N."""
+
+    @staticmethod
+    def forward(ctx, input, weight, bias, target, class_weight, row_factor, plan: LinearPlan):
+        loss, extras, row_losses, gradients = _forward(
+            _ops.operation("linear_forward", input, weight), input, weight, bias, target, class_weight, row_factor,
+            plan)
+        ctx.set_materialize_grads(False)
+        ctx.plan = plan
+        ctx.row_losses = row_losses if ctx.needs_input_grad[5] else None
+        ctx.gradients = gradients if plan.saves_gradients else None
+        ctx.save_for_backward(input, weight, bias, target, class_weight, row_factor, extras[0])
+        lse, entropy, argmax, correct = extras
+        ctx.mark_non_differentiable(*(t for t in (argmax, correct) if t is not None))
+        return loss, lse if plan.wants[0] else None, entropy, argmax, correct
+
+    @staticmethod
+    def backward(ctx, *upstream):
+        upstream = upstream[:3]
+        if all(gradient is None for gradient in upstream):
+            return (None,) * 7
+        with torch.no_grad():
+            gradients = _gradients_of(ctx, upstream)
+        if torch.is_grad_enabled():
+            input, weight, bias, _, _, row_factor, _ = ctx.saved_tensors
+            gradients = _refuse_second_derivatives(gradients, [*upstream, input, weight, bias, row_factor],
+                                                   "cross_entropy(torch.nn.functional.linear(input, weight), target)")
+        d_input, d_weight, d_bias, d_row_factor = gradients
+        return d_input, d_weight, d_bias, None, None, d_row_factor, None
+
+
+def _gradients_of(ctx, upstream) -> list:
+    """Of input, weight, bias and row factor."""
+    grad_loss, grad_lse, grad_entropy = upstream
+    d_row_factor = None
+    if ctx.needs_input_grad[5] and grad_loss is not None:
+        d_row_factor = ctx.row_losses * grad_loss
+    gradients, ctx.gradients = ctx.gradients, None  # the first backward call's: the engine owns what it gets
+    if gradients is not None and grad_lse is None and grad_entropy is None:
+        return [*_scaled(gradients, grad_loss, ctx.plan), d_row_factor]
+    del gradients
+    input, weight, bias, target, class_weight, row_factor, lse = ctx.saved_tensors
+    needs = ctx.needs_input_grad[:3]
+    onto = ctx.plan.main_grad and needs[1]
+    operation = _onto_main_grad(weight) if onto else _ops.operation("linear_backward", input, weight)
+    made = _backward(operation, input, weight, bias, target, class_weight, row_factor, lse, upstream, ctx.plan, needs)
+    if onto:
+        made[1] = _beside_main_grad(weight)
+    return [*(g if g is None else _cast(g, t.dtype) for g, t in zip(made, (input, weight, bias))), d_row_factor]
+
+
+def _scaled(gradients: List[Optional[Tensor]], factor: Tensor, plan: LinearPlan) -> list:
+    """The saved gradients times the upstream one: in their place, unless float16 was saved as float32."""
+    factor = factor.to(torch.float32)
+    results = []
+    for gradient, dtype in zip(gradients, plan.dtypes):
+        if gradient is None:
+            results.append(None)
+        elif gradient.dtype != dtype or type(gradient) is not Tensor:  # a tensor without memory, say
+            results.append(torch.mul(gradient, factor, out=torch.empty_like(gradient, dtype=dtype)))
+        else:
+            _calls.scale_in_place(device_of(gradient), gradient, factor)
+            results.append(gradient)
+    return results
+
+
+def _onto_main_grad(weight: Tensor):
+    """An operation as `linear_backward` whose dW is added to weight.main_grad."""
+
+    def operation(x, w, y, b, class_weight, lse, grad_loss, grad_lse, grad_entropy, *rest):
+        options, (d_input, _, d_bias) = rest[:-3], rest[-3:]
+        outputs = {}
+        if d_input is not None:
+            outputs["d_hidden"] = torch.empty(x.shape, dtype=d_input, device=x.device)
+        outputs["d_weight"] = weight.main_grad
+        if d_bias is not None:
+            outputs["d_bias"] = torch.zeros(b.shape, dtype=d_bias, device=b.device)
+        _ops.linear_backward_onto(x, w, y, b, class_weight, lse, grad_loss, grad_lse, grad_entropy, options, outputs)
+        return list(outputs.values())
+
+    return operation
+
+
+def _beside_main_grad(weight: Tensor) -> Optional[Tensor]:
+    """What autograd gets for a weight whose gradient is in main_grad: Megatron's hooks want a tensor, others nothing."""
+    if not hasattr(weight, "grad_added_to_main_grad"):
+        return None
+    weight.grad_added_to_main_grad = True
+    return torch.zeros_like(weight)
+
+
+class CompiledLinearCrossEntropy(torch.autograd.Function):
+    """The same for torch.compile: pure, without a choice at the time of the backward call."""
+
+    @staticmethod
+    def forward(ctx, input, weight, bias, target, class_weight, row_factor, plan: LinearPlan):
+        loss, extras, row_losses, gradients = _forward(
+            torch.ops.tilewright.linear_forward.default, input, weight, bias, target, class_weight, row_factor, plan)
+        ctx.plan = plan
+        if plan.saves_gradients:
+            ctx.save_for_backward(*gradients, row_losses)
+        else:
+            ctx.save_for_backward(input, weight, bias, target, class_weight, row_factor, extras[0], row_losses)
+        lse, entropy, argmax, correct = extras
+        ctx.mark_non_differentiable(*(t for t in (argmax, correct) if t is not None))
+        return loss, lse if plan.wants[0] else None, entropy, argmax, correct
+
+    @staticmethod
+    def backward(ctx, grad_loss, grad_lse, grad_entropy, *_):
+        plan = ctx.plan
+        row_losses = ctx.saved_tensors[-1]
+        d_row_factor = None if row_losses is None or not ctx.needs_input_grad[5] else row_losses * grad_loss
+        if plan.saves_gradients:
+            made = [None if g is None else g.to(torch.float32) * grad_loss for g in ctx.saved_tensors[:3]]
+        else:
+            input, weight, bias, target, class_weight, row_factor, lse, _ = ctx.saved_tensors
+            upstream = (grad_loss, grad_lse if plan.wants[0] else None, grad_entropy if plan.wants[1] else None)
+            made = _backward(torch.ops.tilewright.linear_backward.default, input, weight, bias, target, class_weight,
+                             row_factor, lse, upstream, plan, plan.needs)
+        made = [None if g is None else _cast(g, dtype) for g, dtype in zip(made, plan.dtypes)]
+        return made[0], made[1], made[2], None, None, d_row_factor, None
+
+
+class CrossEntropy(torch.autograd.Function):
+    """The loss over logits N×V and its extras. Inputs: N×V, N, V."""
+
+    @staticmethod
+    def forward(ctx, logits, target, class_weight, options: tuple, wants: tuple, inplace_backward: bool):
+        operation = _ops.operation("logits_forward", logits)
+        results = iter(operation(logits, target, class_weight, *options, wants))
+        loss = next(results)
+        lse, entropy, argmax, correct = [next(results) if wanted else None for wanted in wants]
+        ctx.set_materialize_grads(False)
+        ctx.options, ctx.inplace_backward, ctx.is_spent = options, inplace_backward, False
+        ctx.save_for_backward(logits, target, class_weight)
+        ctx.mark_non_differentiable(*(t for t in (argmax, correct) if t is not None))
+        return loss, lse, entropy, argmax, correct
+
+    @staticmethod
+    def backward(ctx, *upstream):
+        upstream = upstream[:3]
+        if all(gradient is None for gradient in upstream):
+            return (None,) * 6
+        logits, target, class_weight = ctx.saved_tensors
+        with torch.no_grad():
+            d_logits = _d_logits(ctx, logits, target, class_weight, upstream)
+        d_logits, = _refuse_second_derivatives([d_logits], [*upstream, logits], "cross_entropy(input, target)")
+        return d_logits, None, None, None, None, None
+
+
+def _d_logits(ctx, logits, target, class_weight, upstream) -> Tensor:
+    if not ctx.inplace_backward:
+        return _ops.operation("logits_backward", logits)(logits, target, class_weight, *upstream, *ctx.options)
+    if ctx.is_spent:
+        raise RuntimeError("tilewright: inplace_backward put the gradient in the logits' place: expected one backward "
+                           "call, found a second")
+    ctx.is_spent = True
+    d_logits = logits.detach()
+    _ops.run_logits_backward(d_logits, target, class_weight, *upstream, _calls.Options(*ctx.options), d_logits)
+    return d_logits
+
+
+class CompiledCrossEntropy(torch.autograd.Function):
+    """The same for torch.compile."""
+
+    @staticmethod
+    def forward(ctx, logits, target, class_weight, options: tuple, wants: tuple):
+        results = iter(torch.ops.tilewright.logits_forward.default(logits, target, class_weight, *options, wants))
+        loss = next(results)
+        lse, entropy, argmax, correct = [next(results) if wanted else None for wanted in wants]
+        ctx.options, ctx.wants = options, wants
+        ctx.save_for_backward(logits, target, class_weight)
+        ctx.mark_non_differentiable(*(t for t in (argmax, correct) if t is not None))
+        return loss, lse, entropy, argmax, correct
+
+    @staticmethod
+    def backward(ctx, grad_loss, grad_lse, grad_entropy, *_):
+        logits, target, class_weight = ctx.saved_tensors
+        d_logits = torch.ops.tilewright.logits_backward.default(
+            logits, target, class_weight, grad_loss, grad_lse if ctx.wants[0] else None,
+            grad_entropy if ctx.wants[1] else None, *ctx.options)
+        return d_logits, None, None, None, None

@@ -1,0 +1,227 @@
+"""The operations as torch knows them: torch.ops.tilewright.*, with an implementation and a shape function each.
+
+Results are lists without the tensors that were not asked for. Nothing here is differentiable: see _autograd.py.
+"""
+
+from typing import List, Optional
+
+import torch
+from torch import Tensor
+
+from .._library import PASS_BACKWARD, PASS_FUSED, REDUCTIONS
+from . import _calls
+from ._calls import Options
+from ._devices import device_of
+
+_NONE = REDUCTIONS["none"]
+
+_library = torch.library.Library("tilewright", "DEF")
+
+_LOSS_OPTIONS = ("int reduction, int ignore_index, float label_smoothing, float z_loss, float logit_scale, "
+                 "float softcap")
+_LINEAR_OPTIONS = _LOSS_OPTIONS + ", float[]? margin, int workspace_limit, bool quiet_zeros"
+_LINEAR_INPUTS = "Tensor input, Tensor weight, Tensor target, Tensor? bias, Tensor? class_weight"
+
+
+def _rows(matrix: Tensor) -> Tensor:
+    """The matrix itself where its rows' elements are adjacent and rows do not overlap, else a copy."""
+    if matrix.stride(1) == 1 and matrix.stride(0) >= matrix.size(1):
+        return matrix
+    return matrix.contiguous()
+
+
+def _present(**tensors) -> dict:
+    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
+
+
+def _dense(vector: Optional[Tensor]) -> Optional[Tensor]:
+    """An upstream gradient as kernels read it: float32, elements adjacent (autograd's are often expanded)."""
+    return None if vector is None else vector.to(torch.float32).contiguous()
+
+
+def _allows_tf32(matrix: Tensor) -> bool:
+    return matrix.is_cuda and matrix.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32
+
+
+def _linear_inputs(input, weight, target, bias, class_weight) -> dict:
+    return _present(hidden=_rows(input), weight=_rows(weight), label=target.contiguous(), bias=_dense_bias(bias),
+                    class_weight=_dense(class_weight))
+
+
+def _dense_bias(bias: Optional[Tensor]) -> Optional[Tensor]:
+    return None if bias is None else bias.contiguous()
+
+
+def row_outputs(like: Tensor, rows: int, wants: List[bool]) -> dict:
+    """Empty vectors of a row's values: those of lse, entropy, argmax and correct that are wanted."""
+    types = (torch.float32, torch.float32, torch.int32, torch.int32)
+    names = ("lse", "entropy", "argmax", "correct")
+    return {name: like.new_empty(rows, dtype=type)
+            for name, type, wanted in zip(names, types, wants) if wanted}
+
+
+def _loss(like: Tensor, rows: int, reduction: int) -> Tensor:
+    return like.new_empty(rows if reduction == _NONE else (), dtype=torch.float32)
+
+
+def _gradients(input, weight, bias, d_input, d_weight, d_bias) -> dict:
+    """Empty gradients of the types that are given; None: that one is not wanted."""
+    return _present(
+        d_hidden=None if d_input is None else input.new_empty(input.shape, dtype=d_input),
+        d_weight=None if d_weight is None else weight.new_empty(weight.shape, dtype=d_weight),
+        d_bias=None if d_bias is None else bias.new_empty(bias.shape, dtype=d_bias))
+
+
+_library.define(
+    f"linear_forward({_LINEAR_INPUTS}, Tensor? upstream, {_LINEAR_OPTIONS}, bool[] wants, ScalarType? d_input, "
+    "ScalarType? d_weight, ScalarType? d_bias) -> Tensor[]")
+
+
+def _linear_forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias) -> dict:
+    rows = input.shape[0]
+    return {"loss": _loss(input, rows, reduction), **row_outputs(input, rows, wants),
+            **_gradients(input, weight, bias, d_input, d_weight, d_bias)}
+
+
+def linear_forward(input, weight, target, bias, class_weight, upstream, reduction, ignore_index, label_smoothing,
+                   z_loss, logit_scale, softcap, margin, workspace_limit, quiet_zeros, wants, d_input, d_weight,
+                   d_bias) -> List[Tensor]:
+    """The losses, what `wants` asks for of (lse, entropy, argmax, correct), and the gradients for the upstream one.
+
+    Args:
+        input: N×H. weight: V×H, of its type. target: N, int32 or int64. bias: V. class_weight: V.
+        upstream: the gradient that arrives for the loss, 1 number or N; None: 1.
+        d_input, d_weight, d_bias: type of the gradient, float32 or the tensor's; None: not wanted.
+    """
+    device = device_of(input)
+    if device.statuses:
+        device.statuses.poll()
+    options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap,
+                      None if margin is None else tuple(margin), workspace_limit, quiet_zeros, _allows_tf32(input))
+    outputs = _linear_forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias)
+    tensors = {**_linear_inputs(input, weight, target, bias, class_weight), **_present(grad_output=_dense(upstream)),
+               **outputs}
+    _calls.linear(device, PASS_FUSED, options, tensors).run(tensors, reports=True)
+    return list(outputs.values())
+
+
+def _linear_forward_fake(input, weight, target, bias, class_weight, upstream, reduction, ignore_index,
+                         label_smoothing, z_loss, logit_scale, softcap, margin, workspace_limit, quiet_zeros, wants,
+                         d_input, d_weight, d_bias):
+    return list(_linear_forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias).values())
+
+
+_library.define(
+    f"linear_backward({_LINEAR_INPUTS}, Tensor lse, Tensor? grad_loss, Tensor? grad_lse, Tensor? grad_entropy, "
+    f"{_LINEAR_OPTIONS}, ScalarType? d_input, ScalarType? d_weight, ScalarType? d_bias) -> Tensor[]")
+
+
+def _zero_of_loss(lse: Tensor, reduction: int) -> Tensor:
+    return torch.zeros(lse.shape if reduction == _NONE else (), dtype=torch.float32, device=lse.device)
+
+
+def _run_backward(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, options,
+                  outputs) -> None:
+    device = device_of(input)
+    if grad_loss is None:
+        grad_loss = _zero_of_loss(lse, options.reduction)
+    tensors = {**_linear_inputs(input, weight, target, bias, class_weight),
+               **_present(grad_output=_dense(grad_loss), grad_lse=_dense(grad_lse),
+                          grad_entropy=_dense(grad_entropy), saved_lse=lse), **outputs}
+    _calls.linear(device, PASS_BACKWARD, options, tensors).run(tensors, reports=False)
+
+
+def linear_backward(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, reduction,
+                    ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, workspace_limit, quiet_zeros,
+                    d_input, d_weight, d_bias) -> List[Tensor]:
+    """The gradients from the lse of a forward call, for the gradients that arrive for loss, lse and entropy."""
+    options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap,
+                      None if margin is None else tuple(margin), workspace_limit, quiet_zeros, _allows_tf32(input))
+    outputs = _gradients(input, weight, bias, d_input, d_weight, d_bias)
+    _run_backward(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, options, outputs)
+    return list(outputs.values())
+
+
+def _linear_backward_fake(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
+                          reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin,
+                          workspace_limit, quiet_zeros, d_input, d_weight, d_bias):
+    return list(_gradients(input, weight, bias, d_input, d_weight, d_bias).values())
+
+
+def linear_backward_onto(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, options,
+                         outputs) -> None:
+    """As `linear_backward`, with d_weight and d_bias of `outputs` added to what they hold. No operation of torch's."""
+    options = Options(*options)._replace(tf32=_allows_tf32(input), accumulate=True)
+    _run_backward(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, options, outputs)
+
+
+_library.define(
+    f"logits_forward(Tensor logits, Tensor target, Tensor? class_weight, {_LOSS_OPTIONS}, bool[] wants) -> Tensor[]")
+
+
+def logits_forward(logits, target, class_weight, reduction, ignore_index, label_smoothing, z_loss, logit_scale,
+                   softcap, wants) -> List[Tensor]:
+    """The losses over logits N×V, and what `wants` asks for of (lse, entropy, argmax, correct)."""
+    device = device_of(logits)
+    if device.statuses:
+        device.statuses.poll()
+    options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
+    rows = logits.shape[0]
+    outputs = {"loss": _loss(logits, rows, reduction), **row_outputs(logits, rows, wants)}
+    tensors = {"logits": _rows(logits), "label": target.contiguous(), **_present(class_weight=_dense(class_weight)),
+               **outputs}
+    _calls.over_logits(device, options, tensors).run(tensors, reports=True)
+    return list(outputs.values())
+
+
+def _logits_forward_fake(logits, target, class_weight, reduction, ignore_index, label_smoothing, z_loss, logit_scale,
+                         softcap, wants):
+    rows = logits.shape[0]
+    return [_loss(logits, rows, reduction), *row_outputs(logits, rows, wants).values()]
+
+
+_library.define(
+    "logits_backward(Tensor logits, Tensor target, Tensor? class_weight, Tensor? grad_loss, Tensor? grad_lse, "
+    f"Tensor? grad_entropy, {_LOSS_OPTIONS}) -> Tensor")
+
+
+def run_logits_backward(logits, target, class_weight, grad_loss, grad_lse, grad_entropy, options: Options,
+                        d_logits: Tensor) -> None:
+    """Stores the gradient of the logits in `d_logits`, which may be the logits themselves."""
+    loss = _loss(logits, logits.shape[0], options.reduction)  # kernels make it again, and nobody reads it
+    if grad_loss is None:
+        grad_loss = torch.zeros_like(loss)
+    tensors = {"logits": logits, "label": target.contiguous(),
+               **_present(class_weight=_dense(class_weight), grad_output=_dense(grad_loss), grad_lse=_dense(grad_lse),
+                          grad_entropy=_dense(grad_entropy)), "loss": loss, "d_logits": d_logits}
+    _calls.over_logits(device_of(logits), options, tensors).run(tensors, reports=False)
+
+
+def logits_backward(logits, target, class_weight, grad_loss, grad_lse, grad_entropy, reduction, ignore_index,
+                    label_smoothing, z_loss, logit_scale, softcap) -> Tensor:
+    """The gradient of the logits, for the gradients that arrive for loss, lse and entropy."""
+    options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
+    d_logits = logits.new_empty(logits.shape)
+    run_logits_backward(_rows(logits), target, class_weight, grad_loss, grad_lse, grad_entropy, options, d_logits)
+    return d_logits
+
+
+def _logits_backward_fake(logits, *_):
+    return logits.new_empty(logits.shape)
+
+
+for _name, _function, _fake in (
+        ("linear_forward", linear_forward, _linear_forward_fake),
+        ("linear_backward", linear_backward, _linear_backward_fake),
+        ("logits_forward", logits_forward, _logits_forward_fake),
+        ("logits_backward", logits_backward, _logits_backward_fake)):
+    for _key in ("CPU", "CUDA"):
+        _library.impl(_name, _function, _key)
+    torch.library.register_fake(f"tilewright::{_name}", _fake, lib=_library)
+
+
+def operation(name: str, *tensors: Optional[Tensor]):
+    """The operation `name`, at its cheapest: the Python function itself where nobody watches torch's dispatcher."""
+    plain = torch._C._len_torch_dispatch_stack() == 0 and all(
+        t is None or type(t) is Tensor or type(t) is torch.nn.Parameter for t in tensors)
+    return globals()[name] if plain else getattr(torch.ops.tilewright, name).default

@@ -1,0 +1,347 @@
+"""The losses as functions. Each works on a CPU and on NVIDIA GPUs, under autograd, autocast and torch.compile."""
+
+from typing import NamedTuple, Optional, Tuple, Union
+
+import torch
+from torch import Tensor
+
+from .._errors import UserError
+from .._library import REDUCTIONS
+from ._autograd import CompiledCrossEntropy, CompiledLinearCrossEntropy, CrossEntropy, LinearCrossEntropy, LinearPlan
+
+_FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+
+class LossOutput(NamedTuple):
+    """A loss and what else was asked for; None for what was not.
+
+    The values of the rows have target's shape (its last dimension less `shift`). Of ignored rows loss, lse and entropy
+    are 0, correct is 0 and argmax is -1.
+    """
+
+    loss: Tensor
+    """float32; no dimension, or target's shape with reduction='none'."""
+    lse: Optional[Tensor] = None
+    """float32: log Σ exp of the row's logits. Differentiable."""
+    entropy: Optional[Tensor] = None
+    """float32: of the row's probabilities, in nats. Differentiable."""
+    correct: Optional[Tensor] = None
+    """int32: 1 where the class with the largest logit is the target."""
+    argmax: Optional[Tensor] = None
+    """int32: the first class with the largest logit."""
+
+
+def _expect(condition: bool, name: str, expected: str, found) -> None:
+    if not condition:
+        raise UserError(f"{name}: expected {expected}, found {found}")
+
+
+def _refuse_dtensor(name: str, tensor: Optional[Tensor]) -> None:
+    if tensor is None or type(tensor) in (Tensor, torch.nn.Parameter):
+        return
+    placements = getattr(tensor, "placements", None)
+    _expect(placements is None, name, "a tensor of this process",
+            f"a DTensor with placements {placements}; gather it (tensor.full_tensor()), or make the call inside the "
+            "forward of the module that FSDP gathers it for")
+
+
+def _check_target(target: Tensor, rows: torch.Size, shift: int) -> None:
+    _expect(not (target.is_floating_point() or target.is_complex() or target.dtype == torch.bool), "target",
+            "class numbers of an integer type", target.dtype)
+    _expect(target.shape == rows, "target", f"shape {tuple(rows)}, as input without its last dimension",
+            tuple(target.shape))
+    _expect(shift >= 0, "shift", "0 or more", shift)
+    _expect(shift == 0 or target.dim() > 0 and target.shape[-1] >= shift, "shift",
+            "at most target's last dimension", shift)
+
+
+def _flat_target(target: Tensor, shift: int, ignore_index: int) -> Tensor:
+    """N class numbers; with a shift each row's is that `shift` places on, and the last rows are ignored."""
+    if target.dtype not in (torch.int32, torch.int64):
+        target = target.to(torch.int64)
+    if shift:
+        target = torch.nn.functional.pad(target[..., shift:], (0, shift), value=ignore_index)
+    return target.reshape(-1)
+
+
+def _rows_again(values: Optional[Tensor], shape: torch.Size, shift: int) -> Optional[Tensor]:
+    """Values of the rows in target's shape, without the rows that a shift leaves without a target."""
+    if values is None or values.dim() == 0 and len(shape) > 0:
+        return values
+    values = values.reshape(shape)
+    return values[..., :values.shape[-1] - shift] if shift else values
+
+
+def _number(name: str, value, least: Optional[float] = None, most: Optional[float] = None) -> float:
+    _expect(not isinstance(value, Tensor), name, "a number", "a tensor: its value would have to be waited for")
+    value = float(value)
+    _expect((least is None or value >= least) and (most is None or value <= most), name,
+            f"{least} or more" if most is None else f"{least} to {most}", value)
+    return value
+
+
+def _loss_options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap) -> tuple:
+    _expect(reduction in REDUCTIONS, "reduction", "'mean', 'sum' or 'none'", repr(reduction))
+    scale = _number("logit_scale", logit_scale)
+    _expect(scale != 0, "logit_scale", "a number that is not 0", scale)
+    cap = 0.0 if softcap is None else _number("softcap", softcap, 0.0)
+    return (REDUCTIONS[reduction], -100 if ignore_index is None else int(ignore_index),
+            _number("label_smoothing", label_smoothing, 0.0, 1.0), _number("z_loss", z_loss, 0.0), scale, cap)
+
+
+def _check_class_weight(weight: Optional[Tensor], classes: int) -> None:
+    if weight is None:
+        return
+    _expect(weight.shape == (classes,), "weight", f"shape ({classes},), one number a class", tuple(weight.shape))
+    _expect(not weight.requires_grad, "weight", "class weights without a gradient", "requires_grad=True")
+
+
+def _compute_type(input: Tensor, weight: Tensor) -> torch.dtype:
+    device = input.device.type
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+        _expect(dtype in _FLOATS, "autocast", "float32, bfloat16 or float16", dtype)
+        return dtype
+    _expect(input.dtype in _FLOATS, "input", "float32, bfloat16 or float16", input.dtype)
+    _expect(weight.dtype == input.dtype, "linear_weight", f"input's type, {input.dtype} (or autocast)", weight.dtype)
+    return input.dtype
+
+
+def _check_linear(input, linear_weight, linear_bias, target, others) -> None:
+    for name, tensor in (("input", input), ("linear_weight", linear_weight), ("linear_bias", linear_bias)):
+        _refuse_dtensor(name, tensor)
+    _expect(input.dim() >= 1, "input", "shape (..., H)", "no dimension")
+    _expect(linear_weight.dim() == 2 and linear_weight.shape[1] == input.shape[-1], "linear_weight",
+            f"shape (V, {input.shape[-1]}), as input has {input.shape[-1]} columns", tuple(linear_weight.shape))
+    _expect(linear_bias is None or linear_bias.shape == linear_weight.shape[:1], "linear_bias",
+            f"shape ({linear_weight.shape[0]},)", None if linear_bias is None else tuple(linear_bias.shape))
+    for name, tensor in (("linear_weight", linear_weight), ("target", target), ("linear_bias", linear_bias), *others):
+        _expect(tensor is None or tensor.device == input.device, name, f"input's device, {input.device}",
+                None if tensor is None else tensor.device)
+
+
+def _check_main_grad(weight: Tensor) -> None:
+    buffer = getattr(weight, "main_grad", None)
+    _expect(buffer is not None, "main_grad", "linear_weight.main_grad, a float32 buffer of its shape", "none")
+    _expect(buffer.dtype == torch.float32 and buffer.shape == weight.shape and buffer.device == weight.device,
+            "linear_weight.main_grad", f"float32 of shape {tuple(weight.shape)} on {weight.device}",
+            f"{buffer.dtype} of shape {tuple(buffer.shape)} on {buffer.device}")
+    _expect(not torch.compiler.is_compiling(), "main_grad", "a call outside of torch.compile (torch.compiler.disable)",
+            "one inside: it writes to a buffer that the graph does not know")
+
+
+def _row_factor(row_weight: Tensor, target: Tensor, class_weight: Optional[Tensor], options: tuple) -> Tensor:
+    """What each row's loss is multiplied by before all are added up: row_weight over the divisor of a mean."""
+    factor = row_weight.reshape(-1).to(torch.float32)
+    if options[0] == REDUCTIONS["sum"]:
+        return factor
+    is_valid = target != options[1]
+    if class_weight is None:
+        divisor = is_valid.sum().to(torch.float32)
+    else:
+        _expect(options[3] == 0, "row_weight", "no class weights beside a z_loss: a mean would have two divisors", "both")
+        divisor = (class_weight.to(torch.float32)[torch.where(is_valid, target, 0)] * is_valid).sum()
+    return factor * torch.where(divisor > 0, 1 / divisor, 0)
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Optional[Tensor] = None,
+    weight: Optional[Tensor] = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    logit_scale: float = 1.0,
+    softcap: Optional[float] = None,
+    margin: Optional[Union[float, Tuple[float, float]]] = None,
+    shift: int = 0,
+    row_weight: Optional[Tensor] = None,
+    return_lse: bool = False,
+    return_entropy: bool = False,
+    return_correct: bool = False,
+    return_argmax: bool = False,
+    workspace_limit: Optional[int] = None,
+    quiet_zeros: bool = True,
+    main_grad: bool = False,
+    group=None,
+) -> Union[Tensor, LossOutput]:
+    """Cross entropy of the logits input·linear_weightᵀ + linear_bias, which never are in memory.
+
+    With logits t, z = softcap(logit_scale·t), class weights u and smoothing A, a row's loss is
+    (1 − A)·u_y·(lse − z_y) + A/V·Σ_c u_c·(lse − z_c) + z_loss·lse². A mean divides the first two by Σ u_y, and the last
+    by the number of rows that are not ignored; where there are none, the loss is 0. Two runs give the same bits.
+
+    Args:
+        input: (..., H), float32, bfloat16 or float16. A copy is made if its last dimension is not contiguous.
+        linear_weight: (V, H), of input's type; under autocast any type: both are cast, the gradients are not.
+        target: (...), class numbers of an integer type, 0 … V-1 or ignore_index.
+        linear_bias: (V,).
+        weight: (V,), not negative: the weights of the classes. Has no gradient.
+        reduction: 'mean', 'sum' or 'none'.
+        ignore_index: target of rows that take no part; they need not be a class. None: -100.
+        label_smoothing: A, 0 … 1.
+        z_loss: factor of lse², 0 or more.
+        logit_scale: 1 / temperature; not 0.
+        softcap: C of C·tanh(z / C); None or 0: none.
+        margin: large margin cosine loss: z = scale·(cos(x, w_j) − margin·[j = y]); a number, or (margin, scale).
+        shift: row i is compared with the target `shift` places on along the last dimension; the last ones take no part,
+            and values of rows come without them. 1: a language model whose labels are its inputs.
+        row_weight: (...) or, with a shift, its last dimension less that: factor of each row's loss; differentiable. The
+            divisor of a mean does not change.
+        return_lse, return_entropy, return_correct, return_argmax: return a LossOutput with these values of the rows.
+        workspace_limit: bytes of device memory beside inputs and outputs; None: no limit.
+        quiet_zeros: gradients of bfloat16 take probabilities below 2^-30 as 0, which is faster.
+        main_grad: dW is added to linear_weight.main_grad, (V, H), float32, during the backward call, and not to .grad.
+            Where the weight has the attribute grad_added_to_main_grad (Megatron-LM), it becomes true, and autograd gets
+            zeros, which leaves the gradient of a tied embedding right. Makes four products of three.
+        group: processes that share the vocabulary. Not yet offered: UserError.
+
+    Returns:
+        The loss: float32 whatever the inputs' type, () or, with 'none', target's shape; or a LossOutput.
+
+    Raises:
+        tilewright.UserError (a ValueError): a shape, type or option that does not fit; on a CPU a target that is no
+            class. On a GPU the latter is raised by a later call, or by `tilewright.torch.check()`.
+    """
+    _expect(group is None, "group", "None: a vocabulary over several GPUs is not offered yet", group)
+    others = (("weight", weight), ("row_weight", row_weight))
+    _check_linear(input, linear_weight, linear_bias, target, others)
+    _check_target(target, input.shape[:-1], shift)
+    _check_class_weight(weight, linear_weight.shape[0])
+    options = _loss_options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
+    if margin is not None:
+        margin = (float(margin), 1.0) if isinstance(margin, (int, float)) else (float(margin[0]), float(margin[1]))
+    if main_grad:
+        _check_main_grad(linear_weight)
+    limit = 0 if workspace_limit is None else int(workspace_limit)
+    _expect(workspace_limit is None or limit > 0, "workspace_limit", "None or more than 0 bytes", workspace_limit)
+
+    labels = _flat_target(target, shift, options[1])
+    row_factor = None
+    if row_weight is not None:
+        _expect(row_weight.shape in (target.shape, _shifted(target.shape, shift)), "row_weight",
+                f"shape {tuple(_shifted(target.shape, shift))}", tuple(row_weight.shape))
+        if row_weight.shape != target.shape:
+            row_weight = torch.nn.functional.pad(row_weight, (0, shift))
+        if reduction != "none":
+            row_factor = _row_factor(row_weight, labels, weight, options)
+    grad = torch.is_grad_enabled()
+    needs = (grad and input.requires_grad, grad and linear_weight.requires_grad,
+             grad and linear_bias is not None and linear_bias.requires_grad)
+    compiling = torch.compiler.is_compiling()
+    plan = LinearPlan(
+        options=(*options, margin, limit, quiet_zeros), compute=_compute_type(input, linear_weight),
+        wants=(return_lse, return_entropy, return_argmax, return_correct), needs=needs,
+        saves_gradients=any(needs) and reduction != "none" and not main_grad
+        and not (compiling and (return_lse or return_entropy)),
+        main_grad=main_grad,
+        dtypes=(input.dtype, linear_weight.dtype, None if linear_bias is None else linear_bias.dtype))
+    function = CompiledLinearCrossEntropy if compiling else LinearCrossEntropy
+    loss, lse, entropy, argmax, correct = function.apply(
+        input.reshape(-1, input.shape[-1]), linear_weight, linear_bias, labels, weight, row_factor, plan)
+    if reduction == "none" and row_weight is not None:
+        loss = loss * row_weight.reshape(-1)
+    return _output(loss, lse, entropy, correct, argmax, target.shape, shift, reduction)
+
+
+def _shifted(shape: torch.Size, shift: int) -> torch.Size:
+    return torch.Size((*shape[:-1], shape[-1] - shift)) if shift else shape
+
+
+def _output(loss, lse, entropy, correct, argmax, shape, shift, reduction) -> Union[Tensor, LossOutput]:
+    if reduction == "none":
+        loss = _rows_again(loss, shape, shift)
+    if all(extra is None for extra in (lse, entropy, correct, argmax)):
+        return loss
+    return LossOutput(loss, *(_rows_again(extra, shape, shift) for extra in (lse, entropy, correct, argmax)))
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Optional[Tensor] = None,
+    *,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    logit_scale: float = 1.0,
+    softcap: Optional[float] = None,
+    return_lse: bool = False,
+    return_entropy: bool = False,
+    return_correct: bool = False,
+    return_argmax: bool = False,
+    inplace_backward: bool = False,
+) -> Union[Tensor, LossOutput]:
+    """Cross entropy over logits that are in memory.
+
+    Args:
+        input: (..., V), float32, bfloat16 or float16; the classes are the last dimension, also of more than two.
+        target: (...), class numbers of an integer type, 0 … V-1 or ignore_index.
+        weight: (V,), not negative: the weights of the classes.
+        inplace_backward: the backward call puts the gradient in the logits' memory: no further N×V numbers. The logits
+            must not be used afterwards, and there is one backward call.
+        The others: as of `linear_cross_entropy`.
+
+    Returns:
+        The loss, float32, or a LossOutput.
+
+    Raises:
+        tilewright.UserError: as `linear_cross_entropy`.
+    """
+    _refuse_dtensor("input", input)
+    _expect(input.dim() >= 1 and input.dtype in _FLOATS, "input", "(..., V) of float32, bfloat16 or float16",
+            f"{tuple(input.shape)} of {input.dtype}")
+    _expect(target.device == input.device, "target", f"input's device, {input.device}", target.device)
+    _check_target(target, input.shape[:-1], 0)
+    _check_class_weight(weight, input.shape[-1])
+    options = _loss_options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
+    wants = (return_lse, return_entropy, return_argmax, return_correct)
+    logits, labels = input.reshape(-1, input.shape[-1]), _flat_target(target, 0, options[1])
+    if torch.compiler.is_compiling():
+        _expect(not inplace_backward, "inplace_backward", "a call outside of torch.compile", "one inside")
+        outputs = CompiledCrossEntropy.apply(logits, labels, weight, options, wants)
+    else:
+        _expect(not inplace_backward or logits.is_contiguous(), "inplace_backward", "contiguous logits",
+                f"strides {input.stride()}")
+        outputs = CrossEntropy.apply(logits, labels, weight, options, wants, inplace_backward)
+    loss, lse, entropy, argmax, correct = outputs
+    return _output(loss, lse, entropy, correct, argmax, target.shape, 0, reduction)
+
+
+def selected_log_probs(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Optional[Tensor] = None,
+    temperature: float = 1.0,
+    softcap: Optional[float] = None,
+    ignore_index: int = -100,
+    shift: int = 0,
+    workspace_limit: Optional[int] = None,
+) -> Tuple[Tensor, Tensor]:
+    """The log-probability of each row's target and the entropy of its probabilities, both differentiable (GRPO, PPO).
+
+    Args:
+        temperature: logits are divided by it; not 0.
+        The others: as of `linear_cross_entropy`.
+
+    Returns:
+        (log-probabilities, entropies in nats): float32, target's shape (its last dimension less `shift`); of ignored
+        rows 0.
+
+    Raises:
+        tilewright.UserError: as `linear_cross_entropy`.
+    """
+    temperature = _number("temperature", temperature)
+    _expect(temperature != 0, "temperature", "a number that is not 0", temperature)
+    output = linear_cross_entropy(
+        input, linear_weight, target, linear_bias=linear_bias, reduction="none", ignore_index=ignore_index,
+        logit_scale=1 / temperature, softcap=softcap, shift=shift, return_entropy=True,
+        workspace_limit=workspace_limit)
+    return -output.loss, output.entropy
