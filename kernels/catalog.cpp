@@ -2,14 +2,14 @@
 
 #include "kernels/ce/kernels.h"
 #include "kernels/examples/examples.h"
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/gradient_kernels.h"
 #include "kernels/lce/label_sort.h"
 #include "kernels/loss/kernels.h"
 
 namespace tilewright {
 namespace {
 
-// E and the scaled rows of X have the inputs' type. In f16 E is made by lce_complete_again, as on a GPU.
+// E and the scaled rows of X have the inputs' type. In f16 E is made by lce_fix_up_again, as on a GPU.
 bool isHalf(ElementType element) { return element == ElementType::f16; }
 
 const lce::Block kBlock{128, 128};
@@ -21,26 +21,26 @@ constexpr PerRowSum<bool> kStored = {true};
 Kernel lceGatherRows(ElementType element) { return lce::gatherRows({element}); }
 Kernel lceForward(ElementType element) {
   lce::ForwardSpec spec{element, element, kBlock};
-  spec.anchors = isHalf(element) ? lce::Anchors::ofBlocks : lce::Anchors::ofRows;
+  spec.shifts = isHalf(element) ? lce::Shifts::ofBlocks : lce::Shifts::ofRows;
   if (!isHalf(element)) spec.sums = kStored;
-  spec.quietZeros = element == ElementType::bf16;
+  spec.flushesSmall = element == ElementType::bf16;
   return lce::forward(spec);
 }
-Kernel lceForwardLossBy(ElementType element, lce::Anchors anchors) {
+Kernel lceForwardLossBy(ElementType element, lce::Shifts shifts) {
   lce::ForwardSpec spec{element, {}, kBlock};
-  spec.anchors = anchors;
+  spec.shifts = shifts;
   return lce::forward(spec);
 }
-Kernel lceForwardLoss(ElementType element) { return lceForwardLossBy(element, lce::Anchors::ofRowsAlone); }
-Kernel lceForwardBlocks(ElementType element) { return lceForwardLossBy(element, lce::Anchors::ofBlocks); }
+Kernel lceForwardLoss(ElementType element) { return lceForwardLossBy(element, lce::Shifts::ofRowsAlone); }
+Kernel lceForwardBlocks(ElementType element) { return lceForwardLossBy(element, lce::Shifts::ofBlocks); }
 Kernel lceTotalSums(ElementType) { return lce::totalSums(); }
 Kernel lceJoinSums(ElementType) { return lce::joinSums(); }
-Kernel lcePendingRows(ElementType) { return lce::pendingRows(); }
-Kernel lceCheckAnchor(ElementType) { return lce::checkAnchor(); }
+Kernel lceRetryRange(ElementType) { return lce::retryRange(); }
+Kernel lceCheckShifts(ElementType) { return lce::checkShifts(); }
 Kernel lceCombine(ElementType element) {
   lce::CombineSpec::Gradients gradients{element, element, kMean};
   if (!isHalf(element)) return lce::combine({gradients, {}, kStored});
-  gradients.completion = lce::Completion::rescale;
+  gradients.fixUp = lce::FixUp::rescale;
   gradients.scalesRows = false;
   lce::CombineSpec spec{gradients};
   spec.hasTotals = true;
@@ -49,7 +49,7 @@ Kernel lceCombine(ElementType element) {
 Kernel lceRescale(ElementType element) {
   return lce::rescale({element, {32, kBlock.columns}, isHalf(element)});
 }
-Kernel lceCompleteAgain(ElementType element) { return lce::completeAgain({element, element, kBlock}); }
+Kernel lceFixUpAgain(ElementType element) { return lce::fixUpAgain({element, element, kBlock}); }
 Kernel lceScaleRows(ElementType element) { return lce::scaleRows(element); }
 Kernel lceKeep(ElementType element) { return lce::keep({element, {32, kBlock.columns}, true}); }
 Kernel lceCopyRows(ElementType element) { return lce::copyRows(element, element); }
@@ -111,20 +111,20 @@ const std::vector<CatalogEntry> &kernelCatalog() {
        lceGatherRows},
       {"lce_forward", "linear cross entropy: logits, their exponentials and row sums", lceForward},
       {"lce_forward_loss", "the same when no gradient is wanted", lceForwardLoss},
-      {"lce_forward_blocks", "that for rows whose anchor was wrong: each block takes its own",
+      {"lce_forward_blocks", "that for rows whose shift was wrong: each block takes its own",
        lceForwardBlocks},
-      {"lce_pending_rows", "linear cross entropy: which rows still want their exponentials", lcePendingRows},
-      {"lce_check_anchor", "linear cross entropy: finds rows whose exponentials left fp32's range",
-       lceCheckAnchor, lce::rowSumOptions},
+      {"lce_retry_range", "linear cross entropy: which rows still want their exponentials", lceRetryRange},
+      {"lce_check_shifts", "linear cross entropy: finds rows whose exponentials left fp32's range",
+       lceCheckShifts, lce::rowSumOptions},
       {"lce_total_sums", "the same when no gradient is wanted", lceTotalSums, lce::rowSumOptions},
-      {"lce_join_sums", "linear cross entropy: sums of blocks with anchors of their own", lceJoinSums,
+      {"lce_join_sums", "linear cross entropy: sums of blocks with shifts of their own", lceJoinSums,
        lce::rowSumOptions},
       {"lce_combine", "linear cross entropy: losses and the factors of the gradients", lceCombine,
        [](TargetKind) { return lce::combineOptions(false); }},
-      {"lce_complete_again", "linear cross entropy: the gradient of the logits, computed a second time",
-       lceCompleteAgain},
+      {"lce_fix_up_again", "linear cross entropy: the gradient of the logits, computed a second time",
+       lceFixUpAgain},
       {"lce_rescale",
-       "linear cross entropy: E of blocks with anchors of their own in units of the rows, for f16",
+       "linear cross entropy: E of blocks with shifts of their own in units of the rows, for f16",
        lceRescale},
       {"lce_scale_rows", "linear cross entropy: rows of X in units of the largest gradient, for f16",
        lceScaleRows},

@@ -51,7 +51,7 @@ enum : TensorId {
   row,
   compactLabel,
   rowLoss,
-  summary,
+  validCount,
   rowWeight,
   weightFacts,
   top,
@@ -125,7 +125,7 @@ TensorTable tensorsOf(const CrossEntropyTensors &t, const ce::RowSpec &spec, Red
   }
   ofRows(true, tensor::row, "row", i32, rows);
   ofRows(true, tensor::compactLabel, "compactLabel", i32, rows);
-  ofRows(true, tensor::summary, "summary", i32, 1);
+  ofRows(true, tensor::validCount, "validCount", i32, 1);
   ofRows(true, tensor::lse, "lse", f32, rows);
   if (reduction == Reduction::none)
     table.addAlias(tensor::rowLoss, "rowLoss", tensor::loss);
@@ -156,7 +156,7 @@ public:
       launch(rowWeights(),
              arguments().tensors({tensor::compactLabel, tensor::classWeight, tensor::rowWeight}));
       launch(weightFacts(isMean), arguments()
-                                      .tensors({tensor::rowWeight, tensor::classWeight, tensor::summary})
+                                      .tensors({tensor::rowWeight, tensor::classWeight, tensor::validCount})
                                       .sequence()
                                       .tensors({tensor::weightFacts, tensor::status}));
     }
@@ -164,9 +164,9 @@ public:
     if (spec_.outputs.monitored)
       launch(monitor(),
              arguments().tensors({tensor::lse, tensor::entropy, tensor::top, tensor::norm, tensor::argmax,
-                                  tensor::correct, tensor::summary, tensor::monitored}));
+                                  tensor::correct, tensor::validCount, tensor::monitored}));
     if (options_.reduction != Reduction::none)
-      launch(reduceLoss(isMean), arguments().tensors({tensor::rowLoss, tensor::summary, tensor::loss}));
+      launch(reduceLoss(isMean), arguments().tensors({tensor::rowLoss, tensor::validCount, tensor::loss}));
   }
 
 private:
@@ -176,7 +176,7 @@ private:
   }
 
   void compact() {
-    if (t_.logits.sizes[0] == 0) program_.addFill(tensor::summary, 0); // which no program sets then
+    if (t_.logits.sizes[0] == 0) program_.addFill(tensor::validCount, 0); // which no program sets then
     for (const TensorId ofRows : {tensor::entropy, tensor::correct, tensor::top, tensor::norm})
       if (program_.table().has(ofRows)) program_.addFill(ofRows, 0); // what ignored rows keep
     if (program_.table().has(tensor::argmax)) program_.addFill(tensor::argmax, 0xFF);
@@ -192,7 +192,7 @@ private:
     }
     launch(compactRows({t_.label.element, gradient, isCounted}),
            labels().sequence().tensors({tensor::rowCounts, tensor::rowStarts, tensor::row,
-                                        tensor::compactLabel, tensor::summary, tensor::status,
+                                        tensor::compactLabel, tensor::validCount, tensor::status,
                                         tensor::rowLoss, tensor::lse, tensor::dLogits}));
   }
 
@@ -209,7 +209,7 @@ private:
     if (spec_.terms.labelSmoothing) row.tensor(tensor::classWeight);
     row.tensors({tensor::rowLoss, tensor::lse, tensor::entropy, tensor::argmax, tensor::correct, tensor::top,
                  tensor::norm});
-    if (spec_.gradient) row.tensors({tensor::summary, tensor::gradOutput, tensor::dLogits});
+    if (spec_.gradient) row.tensors({tensor::validCount, tensor::gradOutput, tensor::dLogits});
     launch(ce::row(spec_), row, rowOptions);
   }
 

@@ -7,6 +7,7 @@
 #include "compiler/base/parallel.h"
 #include "compiler/number_formats.h"
 #include "kernels/jit.h"
+#include "kernels/lce/gradient_kernels.h"
 
 namespace tilewright::lce {
 namespace {

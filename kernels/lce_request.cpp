@@ -88,7 +88,7 @@ StatusOr<Request> requestFor(const LinearCrossEntropyTensors &t, const LinearCro
   if (pass == CallPass::backward) TW_RETURN_IF_ERROR(checkBackward(t, r));
   TW_RETURN_IF_ERROR(checkTf32(options.tf32, r.element));
   r.tf32 = options.tf32;
-  r.quietZeros = options.quietZeros;
+  r.flushSmallProbabilities = options.flushSmallProbabilities;
   r.tensorCores = device.sharedBytes > 0;
   r.label = t.label.element;
   r.reduction = options.reduction;

@@ -91,8 +91,8 @@ StatusOr<LossReport> linearCrossEntropyBackward(Runtime &runtime, const LinearCr
 bool operator==(const LinearCrossEntropyOptions &a, const LinearCrossEntropyOptions &b) {
   return static_cast<const LossOptions &>(a) == static_cast<const LossOptions &>(b) &&
          a.variant == b.variant && a.workspaceLimit == b.workspaceLimit && a.lmcl == b.lmcl &&
-         a.tf32 == b.tf32 && a.quietZeros == b.quietZeros && a.accumulate == b.accumulate &&
-         a.configuration == b.configuration;
+         a.tf32 == b.tf32 && a.flushSmallProbabilities == b.flushSmallProbabilities &&
+         a.accumulate == b.accumulate && a.configuration == b.configuration;
 }
 
 } // namespace tilewright

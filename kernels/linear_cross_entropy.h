@@ -21,7 +21,7 @@ struct LinearCrossEntropyOptions : LossOptions {
       false; ///< products of f32 matrices round their operands to TF32's 10 bits, which tensor cores do
   /// The gradients of bf16 matrices take probabilities below 2^-30 as 0: less than 2^-30 V of a row's mass,
   /// which bf16's own rounding exceeds. Zeros cost a GPU no power, which it turns into speed.
-  bool quietZeros = true;
+  bool flushSmallProbabilities = true;
   bool accumulate = false; ///< dWeight and dBias are added to what their buffers hold
   /// A configuration, as `PreparedLinearCrossEntropy::configuration` prints it, instead of the tuned or
   /// planned one; empty: none is pinned. The same text gives the same bits on every machine of one kind.

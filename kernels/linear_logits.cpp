@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "compiler/base/elapsed.h"
+#include "kernels/lce/gradient_kernels.h"
 #include "kernels/lce/plan.h"
 #include "kernels/loss/validate.h"
 

@@ -56,7 +56,7 @@ Status readOptions(const tw_linear_cross_entropy_options *given, LinearCrossEntr
   options.workspaceLimit = given->workspace_limit;
   if (given->has_margin) options.lmcl = Margin{given->margin, given->margin_scale};
   options.tf32 = given->tf32 != 0;
-  options.quietZeros = given->flush_small_probabilities != 0;
+  options.flushSmallProbabilities = given->flush_small_probabilities != 0;
   options.accumulate = given->accumulate != 0;
   if (given->configuration) options.configuration = given->configuration;
   return {};

@@ -197,8 +197,8 @@ static Tile function(const char *operation, const Tile &x, Flags... flags) {
 }
 
 Tile exp(const Tile &x) { return function<math::ExpOp>("exp", x); }
-Tile expAbove(const Tile &x, const Tile &anchor) {
-  return function<math::ExpOp>("expAbove", x - anchor, arith::FastMathFlags::contract);
+Tile expAbove(const Tile &x, const Tile &shift) {
+  return function<math::ExpOp>("expAbove", x - shift, arith::FastMathFlags::contract);
 }
 Tile expm1(const Tile &x) { return function<math::ExpM1Op>("expm1", x); }
 Tile log(const Tile &x) { return function<math::LogOp>("log", x); }

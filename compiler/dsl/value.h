@@ -166,10 +166,10 @@ Tile min(const Tile &a, const Tile &b); ///< NaN where either is
 Tile abs(const Tile &a);
 
 Tile exp(const Tile &x);
-/// exp(x - anchor), whose power of two a GPU makes with one multiply-add: x·log₂e - anchor·log₂e. What
-/// rounding the latter costs is at most 2⁻²⁴·|anchor| of the result, and the same for all that share an
-/// anchor. Anchors are smaller than 10³⁸.
-Tile expAbove(const Tile &x, const Tile &anchor);
+/// exp(x - shift), whose power of two a GPU makes with one multiply-add: x·log₂e - shift·log₂e. What
+/// rounding the latter costs is at most 2⁻²⁴·|shift| of the result, and the same for all that share a
+/// shift. Shifts are smaller than 10³⁸.
+Tile expAbove(const Tile &x, const Tile &shift);
 Tile expm1(const Tile &x);
 Tile log(const Tile &x);
 Tile log1p(const Tile &x);

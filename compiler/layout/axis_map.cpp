@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "compiler/base/integers.h"
+
 namespace tilewright::layout {
 
 namespace {
-
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Both operands are loaded from shared memory 16 positions at a time.
 constexpr int64_t kFragment = 16;

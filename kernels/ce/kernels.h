@@ -17,7 +17,7 @@ namespace tilewright::ce {
 ///
 /// (logits N×V, row N, label N, logit terms, row terms[, class_weight V], out row_loss N, out lse N
 ///  [, out entropy N][, out argmax N, out correct N][, out top N, out norm N]
-///  [, summary 1[, grad_output 1 or N], out dlogits N×V])
+///  [, validCount 1[, grad_output 1 or N], out dlogits N×V])
 struct RowSpec {
   struct Gradient {
     ElementType output; ///< of dlogits

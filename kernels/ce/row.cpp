@@ -37,7 +37,7 @@ struct Parameters {
   }
 };
 
-/// One row's logits, whose anchor is the largest of them. The target is kept apart from the other classes'
+/// One row's logits, whose shift is the largest of them. The target is kept apart from the other classes'
 /// exponentials, so that a loss near 0 and its gradient keep their digits.
 struct Row {
   Range classes;
@@ -58,11 +58,11 @@ struct Row {
     const Tile others = select(isOther, z, std::numeric_limits<float>::lowest());
     const Tile top = max(others, Axis::columns), mass = sum(exp(others - top), Axis::columns);
     const Tile target = gather(z, facts.label);
-    facts.anchor = max(top, target);
-    facts.distance = target - facts.anchor;
-    above = z - facts.anchor, e = exp(above);
+    facts.shift = max(top, target);
+    facts.distance = target - facts.shift;
+    above = z - facts.shift, e = exp(above);
     addSums(spec);
-    addProbabilities(facts, mass * exp(top - facts.anchor));
+    addProbabilities(facts, mass * exp(top - facts.shift));
     if (spec.gradient) facts.g = rowGradient(k, spec.gradient->upstream, p.upstream, facts.number);
   }
 
@@ -82,7 +82,7 @@ void storeOutputs(KernelBuilder &k, const RowSpec &spec, const Parameters &p, co
   const RowFacts &facts = row.facts;
   if (spec.outputs.entropy) k.scatter(p.entropy, facts.number, facts.entropy);
   if (!spec.outputs.best) return;
-  // Not the anchor: the target's logit, made by itself, may differ from the row's in its last bit.
+  // Not the shift: the target's logit, made by itself, may differ from the row's in its last bit.
   const Tile top = max(row.z, Axis::columns);
   const Tile argmax =
       min(select(row.z == top, row.classes.positions(), std::numeric_limits<int32_t>::max()), Axis::columns);

@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/forward_kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
@@ -16,10 +16,10 @@ constexpr int kWarps = 4, kWarpsWithTotals = 2;
 std::string str(const CombineSpec &spec) {
   std::string text = "loss";
   if (spec.gradients) {
-    constexpr const char *completions[] = {"", ",in place", ",again", ",rescale"};
+    constexpr const char *fixUps[] = {"", ",in place", ",again", ",rescale"};
     text = std::string(elementName(spec.gradients->element)) +
            ",e=" + elementName(spec.gradients->exponentials) + "," + spec.gradients->upstream.str() +
-           completions[static_cast<int>(spec.gradients->completion)];
+           fixUps[static_cast<int>(spec.gradients->fixUp)];
     if (!spec.gradients->scalesRows) text += ",no xs";
     if (spec.gradients->inPlace) text += ",xs in place";
     if (!spec.terms.logitsAreProducts()) text += ",rates";
@@ -33,7 +33,7 @@ std::string str(const CombineSpec &spec) {
 
 /// The parameters, in their order.
 struct Parameters {
-  View sums, target, anchor, row, label, tops, best, rowNorm;
+  View sums, target, shift, row, label, tops, best, rowNorm;
   PerRowSum<View> rowSums;
   View rowLoss, lse, entropy, argmax, correct, top, norm;
   UpstreamParameters upstream;
@@ -43,7 +43,7 @@ struct Parameters {
     const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
     sums = spec.hasTotals ? k.input("total", f32, 1) : k.input("sums", f32, 2);
     target = k.input("target", f32, 1);
-    anchor = k.input("anchor", f32, 1), row = k.input("row", i32, 1), label = k.input("label", i32, 1);
+    shift = k.input("shift", f32, 1), row = k.input("row", i32, 1), label = k.input("label", i32, 1);
     if (spec.outputs.best) tops = k.input("tops", f32, 2), best = k.input("best", i32, 2);
     for (int s = 0; s < kRowSums; ++s)
       if (spec.sums[s]) rowSums[s] = k.input(rowSumName(static_cast<RowSum>(s)), f32, 2);
@@ -66,7 +66,7 @@ private:
     scale = k.output("scale", f32, 1), oneHot = k.output("one_hot", f32, 1);
     if (spec.gradients->scalesRows) scaled = k.output("xs", spec.gradients->exponentials, 2);
     if (spec.gradients->inPlace) x = scaled;
-    if (spec.gradients->completion != Completion::none) {
+    if (spec.gradients->fixUp != FixUp::none) {
       factor = k.output("factor", f32, 1);
       if (spec.terms.gradEntropy) moment = k.output("moment", f32, 1);
     }
@@ -85,15 +85,15 @@ double undoesUnit(RowSum sum) {
   return sum == RowSum::weighedLogits || sum == RowSum::squares ? 1 : 1 / kUnitOfE;
 }
 
-/// What follows from the sums. With a target anchor, the distance is 0.
+/// What follows from the sums. With a target shift, the distance is 0.
 RowFacts factsOf(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const Range &rows,
                  const Tile &others) {
   RowFacts row;
   row.k = &k;
   row.number = rowNumbers(k, p.row, rows);
   row.label = p.label[rows];
-  row.anchor = p.anchor[rows];
-  row.distance = p.target[rows] - row.anchor; // NaN for an infinite anchor
+  row.shift = p.shift[rows];
+  row.distance = p.target[rows] - row.shift; // NaN for an infinite shift
   for (int s = 0; s < kRowSums; ++s)
     if (spec.sums[s]) row.sums[s] = undoesUnit(static_cast<RowSum>(s)) * sumOfBlocks(k, p.rowSums[s], rows);
 
@@ -162,7 +162,7 @@ void storeGradients(KernelBuilder &k, const CombineSpec &spec, const Parameters 
     const Tile uniform = select(row.number >= 0, times(totals.uniform, rate), 0);
     k.store(p.uniform, rows, times(uniform, perUnit));
     // Only a second product takes the uniform part of all classes but the target, as it takes E.
-    if (spec.gradients->completion == Completion::again)
+    if (spec.gradients->fixUp == FixUp::again)
       addTo(target, -times(times(totals.uniform, row.classWeight), targetRate));
   }
   if (p.self.valid()) k.store(p.self, rows, totals.self);

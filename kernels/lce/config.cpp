@@ -12,9 +12,6 @@ static_assert(kLargeChunk % kBlockRows == 0);
 
 } // namespace
 
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t roundUp(int64_t a, int64_t multiple) { return ceilDiv(a, multiple) * multiple; }
-
 int64_t chunkBucket(int64_t rows) {
   for (int64_t bucket : {8, 16, 32, 64, 128})
     if (rows <= bucket) return bucket;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/base/integers.h"
 #include "compiler/options.h"
 #include "kernels/lce/scheme.h"
 
@@ -103,9 +104,6 @@ ProductShape shapeOf(const Scheme &scheme, ProductKind kind, const Config &confi
 
 // Rows and columns of a block are multiples of these, the register tile of the products.
 constexpr int64_t kRowStep = 8, kColumnStep = 32;
-
-int64_t ceilDiv(int64_t a, int64_t b);
-int64_t roundUp(int64_t a, int64_t multiple);
 
 /// The chunk that holds all of `rows` rows. Chunk sizes are few, for blocks depend on them.
 int64_t chunkBucket(int64_t rows);

@@ -1,5 +1,5 @@
 #include "kernels/lce/accumulation.h"
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/gradient_kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {

@@ -1,5 +1,5 @@
 #include "kernels/lce/accumulation.h"
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/gradient_kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
@@ -20,7 +20,7 @@ Kernel dWeight(const DWeightSpec &spec) {
     const Mode mode = spec.accumulation.mode;
     const View e = k.input("e", spec.exponentials, 2), xs = k.input("xs", spec.exponentials, 2);
     const View u = k.input("u", ElementType::f32, 2), slot = k.input("slot", ElementType::i32, 1);
-    const View summary = k.input("summary", ElementType::i32, 1);
+    const View validCount = k.input("valid_count", ElementType::i32, 1);
     const Index begin = k.index("first");
     const View gain = spec.gain ? k.input("gain", ElementType::f32, 1) : View();
     const View rowSum = spec.uniform ? k.input("row_sum", ElementType::f32, 2) : View();
@@ -28,7 +28,7 @@ Kernel dWeight(const DWeightSpec &spec) {
     const View dw = k.output("dw", spec.output, 2);
 
     const auto [classes, hidden] = k.block(e.dim(1), xs.dim(1), spec.block.rows, spec.block.columns);
-    const Index rows = chunkRows(k, summary, begin, e.dim(0));
+    const Index rows = chunkRows(k, validCount, begin, e.dim(0));
     const auto part = [&, classes = classes, hidden = hidden] {
       const Tile product =
           dot(e.narrowed(0, rows).columns(classes).transpose(), xs.narrowed(0, rows).columns(hidden));

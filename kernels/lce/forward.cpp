@@ -1,12 +1,12 @@
 #include <limits>
 
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/forward_kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
 namespace {
 
-/// Of a logit from its anchor, whose square is finite; of exp of it next to nothing is left.
+/// Of a logit from its shift, whose square is finite; of exp of it next to nothing is left.
 constexpr double kLeastDistance = -1e18;
 
 std::string str(const ForwardSpec &spec) {
@@ -17,17 +17,17 @@ std::string str(const ForwardSpec &spec) {
     if (spec.sums[s] && static_cast<RowSum>(s) != RowSum::stored)
       text += std::string(",") + rowSumName(static_cast<RowSum>(s));
   if (spec.sums[static_cast<int>(RowSum::weighedLogits)] && spec.terms.classWeight) text += ",weights";
-  constexpr const char *anchors[] = {"", ",no tops", ",anchors of blocks"};
-  text += anchors[static_cast<int>(spec.anchors)];
-  return text + (spec.best ? ",best" : "") + (spec.quietZeros ? ",quiet" : "") + "," + spec.block.str();
+  constexpr const char *shifts[] = {"", ",no tops", ",shifts of blocks"};
+  text += shifts[static_cast<int>(spec.shifts)];
+  return text + (spec.best ? ",best" : "") + (spec.flushesSmall ? ",flush" : "") + "," + spec.block.str();
 }
 
-/// Runs `body` if rows of the block are among [first, end), the two numbers in `pending`. No tile's rows are
+/// Runs `body` if rows of the block are among [first, end), the two numbers in `rowRange`. No tile's rows are
 /// asked, lest each waits for them; that there may be none at all is asked apart, once for all blocks.
 template <typename Body>
-void ifPending(KernelBuilder &k, const View &pending, const Range &rows, const Body &body) {
-  const Tile first = pending[k.range(Axis::rows, k.constant(0), 1)];
-  const Tile end = pending[k.range(Axis::rows, k.constant(1), 1)];
+void ifAnyRow(KernelBuilder &k, const View &rowRange, const Range &rows, const Body &body) {
+  const Tile first = rowRange[k.range(Axis::rows, k.constant(0), 1)];
+  const Tile end = rowRange[k.range(Axis::rows, k.constant(1), 1)];
   const Tile begin = k.toTile(rows.begin, ElementType::i32);
   const Condition meets = k.toCondition((begin < end) & (first < begin + rows.extent));
   k.ifThen(k.toCondition(first < end), [&] { k.ifThen(meets, body); });
@@ -40,16 +40,16 @@ Kernel forward(const ForwardSpec &spec) {
     const auto wants = [&](RowSum sum) { return spec.sums[static_cast<int>(sum)]; };
     const View x = k.input("xc", spec.element, 2), w = k.input("w", spec.element, 2);
     const View label = k.input("label", ElementType::i32, 1);
-    const bool ofBlocks = spec.anchors == Anchors::ofBlocks;
-    const View anchor = ofBlocks ? View() : k.input("anchor", ElementType::f32, 1);
-    const View pending = k.input("pending", ElementType::i32, 1);
+    const bool ofBlocks = spec.shifts == Shifts::ofBlocks;
+    const View shift = ofBlocks ? View() : k.input("shift", ElementType::f32, 1);
+    const View rowRange = k.input("row_range", ElementType::i32, 1);
     const View rowNorm = spec.terms.margin ? k.input("row_norm", ElementType::f32, 1) : View();
     const LogitTerms terms(spec.terms);
     terms.declare(k);
     const bool weighs = wants(RowSum::weighedLogits) && spec.terms.classWeight;
     const View classWeight = weighs ? k.input("class_weight", ElementType::f32, 1) : View();
     const View sums = k.output("sums", ElementType::f32, 2);
-    const bool tellsTops = spec.anchors != Anchors::ofRowsAlone;
+    const bool tellsTops = spec.shifts != Shifts::ofRowsAlone;
     const View tops = tellsTops ? k.output("tops", ElementType::f32, 2) : View();
     const View best = spec.best ? k.output("best", ElementType::i32, 2) : View();
     PerRowSum<View> rowSums;
@@ -60,7 +60,7 @@ Kernel forward(const ForwardSpec &spec) {
     const auto [rows, classes] = k.block(x.dim(0), w.dim(0), spec.block.rows, spec.block.columns);
     const Range tile = k.range(Axis::columns, k.programId(1), 1);
 
-    ifPending(k, pending, rows, [&, rows = rows, classes = classes] {
+    ifAnyRow(k, rowRange, rows, [&, rows = rows, classes = classes] {
       LogitPlace place{rows, classes, label[rows], {}};
       if (spec.terms.margin) place.rowNorm = rowNorm[rows];
       const Tile z = terms.logit(dot(x.rows(rows), w.rows(classes).transpose()), place);
@@ -70,7 +70,7 @@ Kernel forward(const ForwardSpec &spec) {
       const Tile ofOthers = select(isClass & isOther, z, kNone);
       const Tile ofClasses = spec.best ? select(isClass, z, kNone) : ofOthers;
       const Tile top = tellsTops ? max(ofClasses, Axis::columns) : Tile();
-      const Tile from = ofBlocks ? max(top, kLeastAnchor * number(k, 1)) : anchor[rows];
+      const Tile from = ofBlocks ? max(top, kLeastShift * number(k, 1)) : shift[rows];
       const double unit = ofBlocks ? kUnitOfBlocks : kUnitOfE;
       const Tile others = unit * expAbove(ofOthers, from);
 
@@ -93,7 +93,7 @@ Kernel forward(const ForwardSpec &spec) {
 
       const bool rated = wants(RowSum::exact);
       const Tile exact = rated ? others * terms.classRate(z, place) : others;
-      const Tile kept = spec.quietZeros ? select(others < kQuiet * unit, 0, exact) : exact;
+      const Tile kept = spec.flushesSmall ? select(others < kFlushBelow * unit, 0, exact) : exact;
       const Tile stored = rounded(kept, *spec.exponentials);
       k.store(e, rows, classes, stored);
       if (wants(RowSum::stored)) sumOf(RowSum::stored, stored);

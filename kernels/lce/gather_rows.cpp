@@ -1,4 +1,4 @@
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/forward_kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
@@ -7,13 +7,13 @@ namespace {
 
 /// From 0 to the number of valid rows, which come first: whoever has the last of them knows it, and where
 /// there is none, the first program. `from`: the numbers of `rows`.
-void storePending(KernelBuilder &k, const View &pending, const View &row, const Range &rows,
-                  const Tile &from) {
+void storeRowRange(KernelBuilder &k, const View &rowRange, const View &row, const Range &rows,
+                   const Tile &from) {
   const Tile next = rowNumbers(k, row, k.range(Axis::rows, rows.begin + 1, rows.extent));
-  k.scatter(pending, select((from >= 0) & (next < 0), integer(k, 1), -1), rows.positions() + 1);
+  k.scatter(rowRange, select((from >= 0) & (next < 0), integer(k, 1), -1), rows.positions() + 1);
   k.ifThen(rows.begin == k.constant(0), [&] {
     const auto store = [&](int64_t place, const Tile &value) {
-      k.store(pending, k.range(Axis::rows, k.constant(place), 1), value);
+      k.store(rowRange, k.range(Axis::rows, k.constant(place), 1), value);
     };
     store(0, integer(k, 0));
     k.ifThen(k.toCondition(max(from, Axis::rows) < 0), [&] { store(1, integer(k, 0)); });
@@ -33,9 +33,9 @@ Kernel gatherRows(const GatherRowsSpec &spec) {
         terms.declare(k);
         const View chunk = k.output("xc", spec.element, 2);
         const auto rowOutput = [&](const char *name) { return k.output(name, ElementType::f32, 1); };
-        const View target = rowOutput("target"), anchor = rowOutput("anchor");
-        const View redo = k.output("redo", ElementType::i32, 1);
-        const View pending = k.output("pending", ElementType::i32, 1);
+        const View target = rowOutput("target"), shift = rowOutput("shift");
+        const View retry = k.output("retry", ElementType::i32, 1);
+        const View rowRange = k.output("row_range", ElementType::i32, 1);
         const View norm = spec.terms.margin ? rowOutput("row_norm") : View();
         View rate, targetRate;
         if (spec.rates) rate = rowOutput("rate"), targetRate = rowOutput("target_rate");
@@ -53,9 +53,9 @@ Kernel gatherRows(const GatherRowsSpec &spec) {
 
         k.store(chunk, rows, hidden, xi);
         k.store(target, rows, z);
-        k.store(anchor, rows, max(spec.byLse ? lse.gather(from) : z, kLeastAnchor * number(k, 1)));
-        k.store(redo, rows, select(from >= 0, integer(k, 1), 0));
-        storePending(k, pending, row, rows, from);
+        k.store(shift, rows, max(spec.byLse ? lse.gather(from) : z, kLeastShift * number(k, 1)));
+        k.store(retry, rows, select(from >= 0, integer(k, 1), 0));
+        storeRowRange(k, rowRange, row, rows, from);
         if (!spec.rates) return;
         const Tile ofRow = times(terms.rowRate(place), number(k, 1));
         k.store(rate, rows, ofRow);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "compiler/base/integers.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
@@ -16,8 +17,6 @@ constexpr int kMostDigitBits = 7;        ///< a row is compared with each value 
 constexpr int kLeastDigitBits = 4;       ///< fewer values would leave lanes of a vector idle
 constexpr int64_t kSegmentRows = 128;    ///< rows of one program that looks at the sorted order
 static_assert(kBlock % kStep == 0);
-
-int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// x / divisor, rounded down, for 0 <= x < 2^24 divisor and a divisor that is a power of two. The quotient of
 /// x as fp32 is right but where rounding x lifted it to the next multiple of the divisor.
@@ -106,10 +105,10 @@ LabelSort planLabelSort(int64_t rows, int64_t classes) {
   while (classes >> bits > 0)
     ++bits;
   LabelSort sort;
-  sort.passes = static_cast<int>(divideUp(bits, kMostDigitBits));
-  sort.radix = int64_t(1) << std::max<int64_t>(divideUp(bits, sort.passes), kLeastDigitBits);
-  sort.blocks = divideUp(rows, kBlock);
-  sort.groups = divideUp(sort.blocks, kGroup) + 1;
+  sort.passes = static_cast<int>(ceilDiv(bits, kMostDigitBits));
+  sort.radix = int64_t(1) << std::max<int64_t>(ceilDiv(bits, sort.passes), kLeastDigitBits);
+  sort.blocks = ceilDiv(rows, kBlock);
+  sort.groups = ceilDiv(sort.blocks, kGroup) + 1;
   return sort;
 }
 

@@ -1,4 +1,4 @@
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/forward_kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {

@@ -1,6 +1,6 @@
 // What large margin cosine loss needs beside the kernels of the plain one.
 
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/gradient_kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {

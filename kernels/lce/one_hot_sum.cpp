@@ -1,6 +1,6 @@
 #include <functional>
 
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/gradient_kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {

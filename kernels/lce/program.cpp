@@ -24,7 +24,7 @@ void emitChunk(Emitter &m) {
   m.forEachChunk(true);
   emitExponentials(m);
   if (m.s.keepsExponentials) {
-    emitCompletion(m);
+    emitFixUp(m);
     if (m.s.wantsClassGradients() && !m.s.hasSecondPass) {
       emitSort(m);
       emitClassGradients(m, tensor::e, tensor::u, 0, m.s.classes);

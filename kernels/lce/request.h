@@ -31,11 +31,11 @@ struct Request {
   struct {
     int64_t hidden = 0, weight = 0, dHidden = 0, dWeight = 0;
   } strides;
-  bool accumulate = false;  ///< dWeight and dBias are added to what is there
-  bool aligned = false;     ///< matrices and their rows, the workspace's too, begin at multiples of 16 bytes
-  bool tf32 = false;        ///< products of f32 round their operands
-  bool quietZeros = false;  ///< exponentials below 2^-30 are stored as 0
-  bool tensorCores = false; ///< products of 16 bits take less than half the time of others
+  bool accumulate = false; ///< dWeight and dBias are added to what is there
+  bool aligned = false;    ///< matrices and their rows, the workspace's too, begin at multiples of 16 bytes
+  bool tf32 = false;       ///< products of f32 round their operands
+  bool flushSmallProbabilities = false; ///< exponentials below 2^-30 are stored as 0
+  bool tensorCores = false;             ///< products of 16 bits take less than half the time of others
   /// Bytes of dW's buffer that may be used as scratch before dW is written, whatever its address.
   int64_t borrowedBytes = 0;
 

@@ -16,19 +16,19 @@ bool isRescaled(const Scheme &s) {
          !s.outputs.monitored;
 }
 
-Completion completionOf(const Scheme &s) {
-  if (!s.wantsGradients()) return Completion::none;
-  if (s.exponentials == ElementType::f16) return isRescaled(s) ? Completion::rescale : Completion::again;
+FixUp fixUpOf(const Scheme &s) {
+  if (!s.wantsGradients()) return FixUp::none;
+  if (s.exponentials == ElementType::f16) return isRescaled(s) ? FixUp::rescale : FixUp::again;
   // Where logits of no weight have a share in the gradient, E no longer tells what they were.
-  if (s.terms.labelSmoothing && s.terms.softcap) return Completion::again;
-  return s.terms.gradEntropy ? Completion::inPlace : Completion::none;
+  if (s.terms.labelSmoothing && s.terms.softcap) return FixUp::again;
+  return s.terms.gradEntropy ? FixUp::inPlace : FixUp::none;
 }
 
 PerRowSum<bool> rowSumsOf(const Scheme &s) {
   PerRowSum<bool> wanted = {};
   const auto want = [&](RowSum sum, bool is) { wanted[static_cast<int>(sum)] = is; };
-  const bool gradients = s.wantsGradients(), products = gradients && s.completion == Completion::none;
-  want(RowSum::stored, s.keepsExponentials && (products || s.completion == Completion::inPlace));
+  const bool gradients = s.wantsGradients(), products = gradients && s.fixUp == FixUp::none;
+  want(RowSum::stored, s.keepsExponentials && (products || s.fixUp == FixUp::inPlace));
   want(RowSum::exact, s.keepsExponentials && products && s.terms.hasClassRates());
   want(RowSum::moments, s.outputs.entropy || (gradients && (s.terms.gradEntropy || s.terms.margin)));
   want(RowSum::secondMoments, gradients && s.terms.gradEntropy && s.terms.margin);
@@ -37,9 +37,9 @@ PerRowSum<bool> rowSumsOf(const Scheme &s) {
   return wanted;
 }
 
-Anchors anchorsOf(const Scheme &s) {
-  if (s.completion == Completion::rescale) return Anchors::ofBlocks;
-  return s.wantsTotalsAlone || s.shiftsByLse ? Anchors::ofRowsAlone : Anchors::ofRows;
+Shifts shiftsOf(const Scheme &s) {
+  if (s.fixUp == FixUp::rescale) return Shifts::ofBlocks;
+  return s.wantsTotalsAlone || s.shiftsByLse ? Shifts::ofRowsAlone : Shifts::ofRows;
 }
 
 } // namespace
@@ -51,21 +51,21 @@ Scheme schemeFor(const Request &request, Variant variant) {
   s.hasSecondPass = s.recompute && s.wantsClassGradients();
   s.keepsExponentials = s.dHidden || (s.wantsClassGradients() && !s.recompute);
   s.exponentials = exponentialsOf(s);
-  s.completion = completionOf(s);
+  s.fixUp = fixUpOf(s);
   const bool isSame = s.element == s.exponentials;
-  s.scalesRows = s.dWeight && !s.recompute && (s.completion == Completion::none || !isSame);
+  s.scalesRows = s.dWeight && !s.recompute && (s.fixUp == FixUp::none || !isSame);
   s.normalisesRows = s.dWeight && s.exponentials == ElementType::f16;
   s.scalesInPlace = s.scalesRows && isSame && !s.terms.labelSmoothing && !s.terms.margin;
   s.scalesExponentials = !s.recompute || s.exponentials == ElementType::f16;
-  s.isUniformRankOne = s.wantsGradients() && s.terms.labelSmoothing && s.completion != Completion::again;
+  s.isUniformRankOne = s.wantsGradients() && s.terms.labelSmoothing && s.fixUp != FixUp::again;
   s.hasClassFactor = s.terms.classWeight || s.terms.margin;
   s.rowSums = rowSumsOf(s);
   s.wantsTotalsAlone = !s.wantsGradients() && !s.outputs.best && s.rowSums == PerRowSum<bool>{};
-  s.hasTotals = s.wantsTotalsAlone || s.completion == Completion::rescale;
-  s.shiftsByLse = s.pass == CallPass::backward && s.completion != Completion::rescale;
-  s.anchors = anchorsOf(s);
-  s.repairsShifts = s.anchors != Anchors::ofBlocks && s.pass == CallPass::fused;
-  s.dropsQuiet = s.quietZeros && s.exponentials != ElementType::f32;
+  s.hasTotals = s.wantsTotalsAlone || s.fixUp == FixUp::rescale;
+  s.shiftsByLse = s.pass == CallPass::backward && s.fixUp != FixUp::rescale;
+  s.shifts = shiftsOf(s);
+  s.repairsShifts = s.shifts != Shifts::ofBlocks && s.pass == CallPass::fused;
+  s.flushesSmall = s.flushSmallProbabilities && s.exponentials != ElementType::f32;
   return s;
 }
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/forward_kernels.h"
 #include "kernels/lce/request.h"
 
 namespace tilewright::lce {
@@ -28,8 +28,8 @@ struct Scheme : Request {
   /// norms, which may be anything), and before that exponentials of blocks of classes, each shifted by the
   /// largest of its own logits.
   ElementType exponentials = ElementType::f32;
-  Completion completion = Completion::none; ///< what E becomes before the products of the gradients
-  bool scalesRows = false;                  ///< a chunk's rows of X are multiplied for dW
+  FixUp fixUp = FixUp::none;   ///< what E becomes before the products of the gradients
+  bool scalesRows = false;     ///< a chunk's rows of X are multiplied for dW
   bool normalisesRows = false; ///< and dW is multiplied once more: neither these rows nor E have f32's range
   bool scalesInPlace = false;  ///< and nothing asks afterwards for what the rows were
   bool scalesExponentials = false; ///< what db is made of has still to be multiplied by a factor of its row
@@ -42,8 +42,8 @@ struct Scheme : Request {
   bool repairsShifts = false; ///< rows whose sum is out of range get another shift, and their E is made again
   bool shiftsByLse =
       false; ///< a backward call: each row's saved lse is its shift, so that all E are at most 1
-  Anchors anchors = Anchors::ofRows; ///< what a chunk's exponentials are first shifted by
-  bool dropsQuiet = false;           ///< exponentials below 2^-30 are stored as 0: where E is rounded anyway
+  Shifts shifts = Shifts::ofRows; ///< what a chunk's exponentials are first shifted by
+  bool flushesSmall = false;      ///< exponentials below 2^-30 are stored as 0: where E is rounded anyway
 
   /// What a product multiplies.
   std::pair<ElementType, ElementType> operands(ProductKind kind) const {

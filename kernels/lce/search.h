@@ -3,22 +3,16 @@
 #include <optional>
 #include <vector>
 
-#include "autotune/tunable.h"
+#include "kernels/lce/configuration_text.h"
 #include "kernels/lce/plan.h"
 
 namespace tilewright::lce {
 
-/// What may be tuned about a request, in the autotuner's terms.
+/// The scheme that a search works with: its variants all have the same products.
+inline Scheme tunedScheme(const Request &request) { return schemeFor(request, Variant::chunked); }
 
-/// Rows are bucketed; everything else that changes the time is exact.
+/// The key of a request's tuning record. Rows are bucketed; everything else that changes the time is exact.
 TuningKey tuningKey(const Request &request, const DeviceInfo &device);
-
-/// A configuration of one chunk is called `whole`, of several `chunked`.
-Configuration configurationOf(const Config &config, const Request &request);
-/// A user error when a value is missing, or outside of what the kernels can do: records may come from
-/// anywhere.
-StatusOr<Config> configOf(const Configuration &configuration, const Request &request,
-                          const DeviceInfo &device);
 
 /// Chunks and the products' blocks and schedules. The values of `heuristic` are among those to try.
 SearchSpace searchSpace(const Request &request, const Config &heuristic, const DeviceInfo &device);

@@ -1,5 +1,5 @@
 #include "kernels/lce/accumulation.h"
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/gradient_kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
@@ -13,12 +13,12 @@ Kernel sumRows(const SumRowsSpec &spec) {
   return defineKernel("lce_sum_rows", specialisation, [spec](KernelBuilder &k) {
     const View m = k.input("m", spec.element, 2);
     const View factors = spec.factor ? k.input("factor", ElementType::f32, 1) : View();
-    const View summary = spec.validRows ? k.input("summary", ElementType::i32, 1) : View();
+    const View validCount = spec.validRows ? k.input("valid_count", ElementType::i32, 1) : View();
     const Index first = spec.validRows ? k.index("first") : Index();
     const View result = k.output("sum", ElementType::f32, 2);
 
     const auto [block, columns] = k.block(m.dim(0), m.dim(1), kSummedRows, kColumns);
-    const Index count = spec.validRows ? chunkRows(k, summary, first, m.dim(0)) : m.dim(0);
+    const Index count = spec.validRows ? chunkRows(k, validCount, first, m.dim(0)) : m.dim(0);
     const View counted = m.narrowed(0, count);
     const Index end = min(block.begin + kSummedRows, count);
     const auto body = [&, columns = columns](const Index &i, const std::vector<Tile> &sums) {

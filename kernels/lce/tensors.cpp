@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/lce/caller_tensors.h"
+#include "kernels/lce/gradient_kernels.h"
 #include "kernels/lce/label_sort.h"
 
 namespace tilewright::lce {
@@ -23,8 +25,7 @@ public:
         tiles_(ceilDiv(scheme.classes, config.forward.block.columns)) {}
 
   TensorTable placed() {
-    callers();
-    outputs();
+    addCallersTensors(s_, table_);
     call();
     chunk();
     if (s_.wantsGradients()) rowGradients();
@@ -37,60 +38,6 @@ public:
 private:
   static constexpr ElementType f32 = ElementType::f32, i32 = ElementType::i32;
   static constexpr Lifetime kAlways = {phase::begin, phase::end};
-
-  // ---- The caller's --------------------------------------------------------------------------------------
-
-  TensorEntry &callersVector(TensorId id, const char *name, ElementType element, int64_t size) {
-    TensorEntry &entry = table_.addVector(id, name, element, size, kAlways);
-    entry.arena = Arena::caller;
-    return entry;
-  }
-  TensorEntry &callersMatrix(TensorId id, const char *name, ElementType element, int64_t rows,
-                             int64_t stride) {
-    TensorEntry &entry = table_.addMatrix(id, name, element, rows, h_, stride ? stride : h_, kAlways);
-    entry.arena = Arena::caller;
-    return entry;
-  }
-
-  void callers() {
-    callersMatrix(tensor::hidden, "hidden", s_.element, n_, s_.strides.hidden);
-    callersMatrix(tensor::weight, "weight", s_.element, v_, s_.strides.weight).extent = Extent::classes;
-    callersVector(tensor::label, "label", s_.label, n_);
-    if (s_.upstream != Upstream::one)
-      callersVector(tensor::gradOutput, "gradOutput", f32, s_.upstream == Upstream::rows ? n_ : 1);
-    if (s_.pass == CallPass::fused)
-      callersVector(tensor::loss, "loss", f32, s_.reduction == Reduction::none ? n_ : 1);
-    else
-      callersVector(tensor::savedLse, "lse", f32, n_);
-    if (s_.dHidden) callersMatrix(tensor::dHidden, "dHidden", *s_.dHidden, n_, s_.strides.dHidden);
-    if (s_.dWeight)
-      callersMatrix(tensor::dWeight, "dWeight", *s_.dWeight, v_, s_.strides.dWeight).extent = Extent::classes;
-    if (s_.terms.bias) callersVector(tensor::bias, "bias", *s_.terms.bias, v_).extent = Extent::classes;
-    if (s_.dBias) callersVector(tensor::dBias, "dBias", *s_.dBias, v_).extent = Extent::classes;
-    if (s_.terms.classWeight)
-      callersVector(tensor::classWeight, "classWeight", f32, v_).extent = Extent::classes;
-    if (s_.terms.gradLse) callersVector(tensor::gradLse, "gradLse", f32, n_);
-    if (s_.terms.gradEntropy) callersVector(tensor::gradEntropy, "gradEntropy", f32, n_);
-    if (s_.outputs.monitored) callersVector(tensor::monitored, "monitored", f32, kMonitoredQuantities);
-  }
-
-  /// Of all rows; in the workspace where the caller has no memory for them.
-  void outputs() {
-    const auto add = [&](bool isWanted, bool isGiven, TensorId id, const char *name, ElementType element) {
-      if (isGiven)
-        callersVector(id, name, element, n_);
-      else if (isWanted)
-        vector(id, name, element, n_, kAlways);
-    };
-    add(true, s_.given.lse, tensor::lse, "lse", f32);
-    add(s_.outputs.entropy, s_.given.entropy, tensor::entropy, "entropy", f32);
-    add(s_.outputs.best, s_.given.argmax, tensor::argmax, "argmax", i32);
-    add(s_.outputs.best, s_.given.correct, tensor::correct, "correct", i32);
-    if (s_.reduction == Reduction::none && s_.pass == CallPass::fused)
-      table_.addAlias(tensor::rowLoss, "rowLoss", tensor::loss);
-    else
-      vector(tensor::rowLoss, "rowLoss", f32, n_, kAlways);
-  }
 
   // ---- Of the call ---------------------------------------------------------------------------------------
 
@@ -111,7 +58,7 @@ private:
     vector(tensor::status, "status", ElementType::i64, kCallStatusWords, kAlways);
     vector(tensor::row, "row", i32, n_, kAlways, Extent::rows);
     vector(tensor::compactLabel, "compactLabel", i32, n_, kAlways, Extent::rows);
-    vector(tensor::summary, "summary", i32, 1, kAlways);
+    vector(tensor::validCount, "validCount", i32, 1, kAlways);
     if (n_ > kMostUncountedRows) {
       const int64_t blocks = ceilDiv(n_, kCountedRows);
       matrix(tensor::rowCounts, "rowCounts", i32, 2, blocks, blocks, {phase::begin, phase::begin});
@@ -175,23 +122,23 @@ private:
   /// The last phase in which a chunk's rows of X are used.
   int lastOfRows() const {
     if (s_.terms.margin && s_.dHidden) return phase::hidden; // which takes a part of these rows
-    return s_.wantsClassGradients() && !s_.hasSecondPass ? phase::weight : phase::complete;
+    return s_.wantsClassGradients() && !s_.hasSecondPass ? phase::weight : phase::fixUp;
   }
 
   void chunk() {
     matrix(tensor::xc, "xc", s_.element, chunk_, h_, h_, {phase::gather, lastOfRows()}, Extent::chunk);
     ofChunk(tensor::target, "target", f32, phase::gather, phase::combine);
-    ofChunk(tensor::redo, "redo", i32, phase::gather, phase::combine);
-    vector(tensor::pending, "pending", i32, 2, {phase::gather, phase::hidden});
-    ofKept(tensor::anchor, "anchor", phase::gather, phase::complete);
-    if (s_.terms.margin) ofKept(tensor::rowNorm, "rowNorm", phase::gather, phase::complete);
+    ofChunk(tensor::retry, "retry", i32, phase::gather, phase::combine);
+    vector(tensor::rowRange, "rowRange", i32, 2, {phase::gather, phase::hidden});
+    ofKept(tensor::shift, "shift", phase::gather, phase::fixUp);
+    if (s_.terms.margin) ofKept(tensor::rowNorm, "rowNorm", phase::gather, phase::fixUp);
     if (s_.wantsGradients() && !s_.terms.logitsAreProducts()) {
       ofChunk(tensor::rate, "rate", f32, phase::gather, phase::combine);
       ofChunk(tensor::targetRate, "targetRate", f32, phase::gather, phase::combine);
     }
     ofTiles(tensor::sums, "sums", f32, phase::combine);
-    if (s_.anchors != Anchors::ofRowsAlone || s_.repairsShifts)
-      ofTiles(tensor::tops, "tops", f32, phase::complete);
+    if (s_.shifts != Shifts::ofRowsAlone || s_.repairsShifts)
+      ofTiles(tensor::tops, "tops", f32, phase::fixUp);
     if (s_.outputs.best) ofTiles(tensor::best, "best", i32, phase::combine);
     if (s_.hasTotals) ofChunk(tensor::total, "total", f32, phase::forward, phase::combine);
     for (int sum = 0; sum < kRowSums; ++sum)
@@ -212,8 +159,8 @@ private:
   void rowGradients() {
     ofKept(tensor::scale, "scale", phase::combine, phase::hidden);
     ofKept(tensor::oneHot, "oneHot", phase::combine, phase::hidden);
-    if (s_.completion != Completion::none) ofKept(tensor::factor, "factor", phase::combine, phase::complete);
-    if (s_.terms.gradEntropy) ofKept(tensor::moment, "moment", phase::combine, phase::complete);
+    if (s_.fixUp != FixUp::none) ofKept(tensor::factor, "factor", phase::combine, phase::fixUp);
+    if (s_.terms.gradEntropy) ofKept(tensor::moment, "moment", phase::combine, phase::fixUp);
     if (s_.terms.labelSmoothing) ofKept(tensor::uniform, "uniform", phase::combine, phase::hidden);
     if (s_.terms.margin) ofChunk(tensor::self, "self", f32, phase::combine, phase::hidden);
     if (s_.dHidden && c_.hasTail())
@@ -325,64 +272,12 @@ private:
 
 } // namespace
 
-int64_t paddedStride(int64_t columns, ElementType element) {
-  const int64_t line = 128 / elementBytes(element);
-  const int64_t stride = roundUp(columns, line);
-  return stride % (16 * line) == 0 ? stride + line : stride;
-}
-
 TensorTable tensorsOf(const Scheme &scheme, const Config &config) {
   return Declarations(scheme, config).placed();
 }
 
 int64_t workspaceBytes(const Scheme &scheme, const Config &config) {
   return tensorsOf(scheme, config).workspaceBytes();
-}
-
-int64_t bytesOfE(const Scheme &scheme, int64_t rows, int64_t classes) {
-  const int64_t elements = saturatingProduct(rows, paddedStride(classes, scheme.exponentials));
-  return alignedBytes(saturatingProduct(elements, elementBytes(scheme.exponentials)));
-}
-
-int64_t bytesOfU(const Scheme &scheme, const Config &config, int64_t classes) {
-  if (!scheme.dWeight) return 0;
-  return alignedBytes(
-      saturatingProduct(std::min(classes, scheme.classes), 4 * config.weightColumns(scheme, classes)));
-}
-
-int64_t bytesOfSlice(const Scheme &scheme, const Config &config, int64_t most) {
-  const int64_t classes = std::min(most, scheme.classes);
-  return bytesOfE(scheme, scheme.rows, classes) + bytesOfU(scheme, config, classes);
-}
-
-bool sortsByDigits(const Scheme &scheme, const Config &config) {
-  if (!scheme.wantsClassGradients()) return false;
-  const TargetKind target = scheme.tensorCores ? TargetKind::nvptx : TargetKind::cpu;
-  return config.weightRows(scheme) > mostRankedRows(target);
-}
-
-bool hasRowsOfClasses(const Scheme &scheme, const Config &config) {
-  if (scheme.hasSecondPass) return true;
-  return sortsByDigits(scheme, config) && scheme.classes <= config.weightRows(scheme);
-}
-
-bool borrowsChunk(const Scheme &scheme, int64_t chunkRows) {
-  if (!scheme.hasSecondPass || scheme.borrowedBytes == 0) return false;
-  const int64_t rowBytes = saturatingProduct(scheme.rows, elementBytes(scheme.exponentials));
-  const int64_t kept = scheme.borrowedBytes / (scheme.classBytes() + rowBytes);
-  const int64_t rows = std::min(chunkRows, scheme.rows);
-  return bytesOfE(scheme, rows, scheme.classes) <= kept * scheme.classBytes();
-}
-
-int64_t keptSlice(const Scheme &scheme, const Config &config) {
-  const int64_t slice = bytesOfSlice(scheme, config, config.sliceClasses);
-  const int64_t u = bytesOfU(scheme, config, config.widestSlice());
-  return u <= slice ? config.widestSlice() : config.sliceClasses;
-}
-
-int64_t borrowedBegin(const Scheme &scheme, int64_t bytes) {
-  const int64_t left = scheme.borrowedBytes - bytes;
-  return left < 0 ? left : left / kTensorAlignment * kTensorAlignment;
 }
 
 } // namespace tilewright::lce

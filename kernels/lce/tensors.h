@@ -35,7 +35,7 @@ enum : TensorId {
   status, ///< see CallStatus
   row,
   compactLabel, ///< N: the valid rows' numbers and labels
-  summary,      ///< 1: the number of valid rows
+  validCount,   ///< 1: the number of valid rows
   rowCounts,
   rowStarts, ///< 2×B, G+2: valid rows before blocks and groups of rows; where there are many rows
   rowLoss,   ///< N
@@ -55,9 +55,9 @@ enum : TensorId {
   // Of a chunk.
   xc, ///< C×H: its rows of X
   target,
-  redo,
-  pending, ///< C, C, 2
-  anchor,
+  retry,
+  rowRange, ///< C, C, 2
+  shift,
   rowNorm, ///< K
   rate,
   targetRate, ///< C
@@ -117,7 +117,7 @@ enum : int {
   forward,
   repair,
   combine,
-  complete,
+  fixUp,
   sort,
   weight,
   bias,

@@ -21,7 +21,7 @@ Kernel weightFacts(bool mean) {
   return defineKernel("loss_weight_facts", mean ? "mean" : "", [mean](KernelBuilder &k) {
     const View rowWeight = k.input("row_weight", ElementType::f32, 1);
     const View classWeight = k.input("class_weight", ElementType::f32, 1);
-    const View summary = k.input("summary", ElementType::i32, 1);
+    const View validCount = k.input("valid_count", ElementType::i32, 1);
     const Index sequence = k.index("sequence");
     const View facts = k.output("weight_facts", ElementType::f32, 1);
     const View status = k.output("status", ElementType::i64, 1);
@@ -34,7 +34,7 @@ Kernel weightFacts(bool mean) {
     Tile share = number(k, 1);
     if (mean) {
       const Tile total = sum(rowWeight[k.whole(rowWeight.dim(0))], Axis::columns);
-      share = select(total > 0, validRows(k, summary) / total, 0);
+      share = select(total > 0, validRows(k, validCount) / total, 0);
     }
     k.store(facts, place(0), share);
     k.store(facts, place(1), sum(weights, Axis::columns) / cast(size, ElementType::f32));

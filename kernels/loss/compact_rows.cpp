@@ -154,7 +154,7 @@ Kernel compactRows(const CompactRowsSpec &spec) {
     const View starts = spec.counted ? k.input("starts", ElementType::i32, 1) : View();
     const View row = k.output("row", ElementType::i32, 1);
     const View compactLabel = k.output("compact_label", ElementType::i32, 1);
-    const View summary = k.output("summary", ElementType::i32, 1);
+    const View validCount = k.output("valid_count", ElementType::i32, 1);
     const View status = k.output("status", ElementType::i64, 1);
     const View rowLoss = k.output("row_loss", ElementType::f32, 1),
                lse = k.output("lse", ElementType::f32, 1);
@@ -185,7 +185,7 @@ Kernel compactRows(const CompactRowsSpec &spec) {
 
     k.ifThen(rows.begin == k.constant(0), [&] {
       const AllRows all = spec.counted ? counted.all() : uncounted.all();
-      k.store(summary, k.range(Axis::rows, k.constant(0), 1), all.valid);
+      k.store(validCount, k.range(Axis::rows, k.constant(0), 1), all.valid);
       storeLabelStatus(k, status, label, test, all.firstBad, sequence);
     });
   });

@@ -8,7 +8,7 @@ namespace tilewright {
 constexpr int64_t kRowsPerProgram = 8;
 
 /// Below this, a probability may count as nothing where 16-bit gradients are made of it.
-constexpr double kQuiet = 0x1p-30;
+constexpr double kFlushBelow = 0x1p-30;
 
 /// An integer as a 1×1 i32 tile.
 inline Tile integer(KernelBuilder &k, int64_t value) { return k.toTile(k.constant(value), ElementType::i32); }
@@ -35,10 +35,10 @@ inline Tile inverseNorm(KernelBuilder &k, const Tile &x) {
   return 1.0 / max(sqrt(sum(x * x, Axis::columns)), number(k, 1) * 1e-12);
 }
 
-/// The divisor of a mean: the number of valid rows, which a loss's first kernel left in `summary`, at
+/// The divisor of a mean: the number of valid rows, which a loss's first kernel left in `validCount`, at
 /// least 1.
-inline Tile validRows(KernelBuilder &k, const View &summary) {
-  return cast(max(first(k, summary), integer(k, 1)), ElementType::f32);
+inline Tile validRows(KernelBuilder &k, const View &validCount) {
+  return cast(max(first(k, validCount), integer(k, 1)), ElementType::f32);
 }
 
 /// Truth values: which positions of the range lie inside an axis of `size`.

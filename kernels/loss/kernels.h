@@ -10,7 +10,7 @@ namespace tilewright {
 
 /// What the losses share. Rows that are not ignored are called *valid*.
 
-/// Numbers the valid rows: row[p] and compactLabel[p] of the p-th one, -1 behind the last. `summary` gets
+/// Numbers the valid rows: row[p] and compactLabel[p] of the p-th one, -1 behind the last. `validCount` gets
 /// the number of valid rows; `status` (runtime/call_status.h) the first row whose label is neither a class
 /// nor ignored, or that there is none. Losses, lse and dX of all other rows become 0.
 ///
@@ -19,7 +19,7 @@ namespace tilewright {
 /// pays for more rows than kMostUncountedRows.
 ///
 /// (label N, ignore_index, classes, sequence[, counts 2×B, starts G+2], out row N, out compact_label N,
-///  out summary 1, out status 8, out row_loss N, out lse N[, out dx N×H])
+///  out validCount 1, out status 8, out row_loss N, out lse N[, out dx N×H])
 struct CompactRowsSpec {
   ElementType label;
   std::optional<ElementType> dHidden; ///< its type, when there is one to clear
@@ -44,7 +44,7 @@ Kernel scanRows();
 
 /// loss = Σ row_loss, or for a mean that over the number of valid rows.
 ///
-/// (row_loss N, summary 1, out loss 1)
+/// (row_loss N, validCount 1, out loss 1)
 Kernel reduceLoss(bool mean);
 
 /// scaled = scale · gradient. In place, where `scaled` holds the gradient, nothing is done where the scale
@@ -63,7 +63,7 @@ Kernel rowWeights();
 /// `status` (runtime/call_status.h) gets the first class whose weight is negative or not finite, or that
 /// there is none.
 ///
-/// (row_weight N, class_weight V, summary 1, sequence, out weight_facts 2, out status 8)
+/// (row_weight N, class_weight V, validCount 1, sequence, out weight_facts 2, out status 8)
 Kernel weightFacts(bool mean);
 
 /// What is made of each row beside its loss and lse.
@@ -77,7 +77,7 @@ struct RowOutputs {
 /// The monitored quantities of all rows, in their order. Rows that are not valid have 0 everywhere and argmax
 /// -1.
 ///
-/// (lse N, entropy N, top N, norm N, argmax N, correct N, summary 1, out monitored kMonitoredQuantities)
+/// (lse N, entropy N, top N, norm N, argmax N, correct N, validCount 1, out monitored kMonitoredQuantities)
 Kernel monitor();
 
 /// The gradient that arrives for the result: none is given (it is 1), one value, or one for each row.
@@ -90,9 +90,9 @@ struct UpstreamSpec {
   std::string str() const;
 };
 
-/// (summary 1[, grad_output 1 or N])
+/// (validCount 1[, grad_output 1 or N])
 struct UpstreamParameters {
-  View summary, gradOutput;
+  View validCount, gradOutput;
 };
 UpstreamParameters declareUpstream(KernelBuilder &k, const UpstreamSpec &spec);
 

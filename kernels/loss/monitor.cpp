@@ -18,11 +18,11 @@ Kernel monitor() {
     const View lse = rowInput("lse"), entropy = rowInput("entropy"), top = rowInput("top");
     const View norm = rowInput("norm"), argmax = rowInput("argmax", ElementType::i32);
     const View correct = rowInput("correct", ElementType::i32),
-               summary = rowInput("summary", ElementType::i32);
+               validCount = rowInput("valid_count", ElementType::i32);
     const View monitored = k.output("monitored", ElementType::f32, 1);
 
     const Range rows = k.whole(lse.dim(0));
-    const Tile some = first(k, summary) > 0, n = validRows(k, summary);
+    const Tile some = first(k, validCount) > 0, n = validRows(k, validCount);
     const auto store = [&](Monitored quantity, const Tile &value) {
       k.store(monitored, k.range(Axis::rows, k.constant(static_cast<int64_t>(quantity)), 1), value);
     };

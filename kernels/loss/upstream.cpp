@@ -10,7 +10,7 @@ std::string UpstreamSpec::str() const {
 
 UpstreamParameters declareUpstream(KernelBuilder &k, const UpstreamSpec &spec) {
   UpstreamParameters parameters;
-  parameters.summary = k.input("summary", ElementType::i32, 1);
+  parameters.validCount = k.input("valid_count", ElementType::i32, 1);
   if (spec.kind != Upstream::one) parameters.gradOutput = k.input("grad_output", ElementType::f32, 1);
   return parameters;
 }
@@ -20,7 +20,7 @@ Tile rowGradient(KernelBuilder &k, const UpstreamSpec &spec, const UpstreamParam
   Tile g = number(k, 1);
   if (spec.kind == Upstream::scalar) g = first(k, parameters.gradOutput);
   if (spec.kind == Upstream::rows) g = parameters.gradOutput.gather(row);
-  if (spec.mean) g = g / validRows(k, parameters.summary);
+  if (spec.mean) g = g / validRows(k, parameters.validCount);
   return g;
 }
 

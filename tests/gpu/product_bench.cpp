@@ -17,7 +17,7 @@
 
 #include "compiler/compile.h"
 #include "kernels/examples/examples.h"
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/gradient_kernels.h"
 #include "runtime/runtime.h"
 #include "tests/gpu/product_data.h"
 #include "tools/bench/benchmark.h"
@@ -126,12 +126,12 @@ Kernel kernelOf(Kind kind, ElementType element, const lce::Block &block) {
   case Kind::forward: {
     lce::ForwardSpec spec{element, element, block};
     spec.sums[static_cast<int>(RowSum::stored)] = true;
-    spec.quietZeros = true;
+    spec.flushesSmall = true;
     return lce::forward(spec);
   }
   case Kind::loss: {
     lce::ForwardSpec spec{element, std::nullopt, block};
-    spec.anchors = lce::Anchors::ofRowsAlone;
+    spec.shifts = lce::Shifts::ofRowsAlone;
     return lce::forward(spec);
   }
   case Kind::dx:
@@ -273,7 +273,7 @@ private:
           for (int64_t h = 0; h < hidden; ++h)
             z += data_.matrix("xc", row, h) * data_.matrix("w", j, h);
           const bool isTarget = data_.vector("label", row) == static_cast<double>(j);
-          e.push_back(isTarget ? 0 : std::exp(z - data_.vector("anchor", row)));
+          e.push_back(isTarget ? 0 : std::exp(z - data_.vector("shift", row)));
           sum += e.back();
           if (!isTarget) top = std::max(top, z);
         }

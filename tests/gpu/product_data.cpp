@@ -73,7 +73,7 @@ StatusOr<ProductData::Item> ProductData::make(const std::string &name) const {
   const auto exponential = [&] { return std::exp(normal(random)); };
   const auto peaked = [&] { return uniform(random) < kQuietShare ? 0 : std::exp(-kQuiet * uniform(random)); };
   const double spread = peaked_ ? kPeakedSpread : 1;
-  const double anchor = peaked_ ? kQuiet + kQuietQuantile * spread : 0;
+  const double shift = peaked_ ? kQuiet + kQuietQuantile * spread : 0;
   // The row sums of the logits' exponentials lie within fp32's range by far.
   if (name == "xc") return makeMatrix(element_, N, H, scaled(1));
   if (name == "w") return makeMatrix(element_, V, H, scaled(spread / std::sqrt(H)));
@@ -88,14 +88,14 @@ StatusOr<ProductData::Item> ProductData::make(const std::string &name) const {
   if (name == "dw") return makeMatrix(element_, V, H, nullptr);
   if (name == "dw32") return makeMatrix(f32, V, H, nullptr);
   if (name == "label") return makeVector(i32, N, [V = V](int64_t i) { return i * 7919 % V; });
-  if (name == "anchor") return makeVector(f32, N, [=](int64_t i) { return anchor + i % 8 / 16.0; });
-  if (name == "pending") return makeVector(i32, 2, [N = N](int64_t i) { return i * N; });
+  if (name == "shift") return makeVector(f32, N, [=](int64_t i) { return shift + i % 8 / 16.0; });
+  if (name == "row_range") return makeVector(i32, 2, [N = N](int64_t i) { return i * N; });
   if (name == "row") return makeVector(i32, N, [](int64_t i) { return i; });
   if (name == "scale") return makeVector(f32, N, [](int64_t i) { return 0.5 + i % 16 / 16.0; });
   if (name == "one_hot") return makeVector(f32, N, [](int64_t i) { return i % 32 / 16.0 - 1; });
   // One class in eight occurs.
   if (name == "slot") return makeVector(i32, V, [N = N](int64_t j) { return j % 8 ? -1 : j / 8 % N; });
-  if (name == "summary") return makeVector(i32, 2, [N = N](int64_t i) { return i ? -1 : N; });
+  if (name == "valid_count") return makeVector(i32, 2, [N = N](int64_t i) { return i ? -1 : N; });
   return internalError("no tensor is called '" + name + "'");
 }
 

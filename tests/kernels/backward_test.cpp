@@ -114,8 +114,8 @@ TEST_P(Backward, RepairsNothing) {
   const auto fused = PreparedLinearCrossEntropy::prepare(*runtime, t.fused(), {});
   const auto backward = PreparedLinearCrossEntropy::prepare(*runtime, t.backward(), {}, CallPass::backward);
   ASSERT_TRUE(fused.ok() && backward.ok());
-  EXPECT_THAT(fused->program().str(), HasSubstr("lce_check_anchor"));
-  for (const char *repair : {"lce_check_anchor", "lce_pending_rows", "lce_total_sums"})
+  EXPECT_THAT(fused->program().str(), HasSubstr("lce_check_shifts"));
+  for (const char *repair : {"lce_check_shifts", "lce_retry_range", "lce_total_sums"})
     EXPECT_EQ(backward->program().str().find(repair), std::string::npos) << repair;
 }
 

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "compiler/base/integers.h"
 #include "kernels/loss/kernels.h"
 #include "runtime/call_status.h"
 #include "tests/support/device_tensor.h"
@@ -19,12 +20,10 @@ using Labels = std::vector<int64_t>;
 constexpr ElementType i32 = ElementType::i32, f32 = ElementType::f32;
 constexpr int64_t kClasses = 50, kIgnored = 7, kHidden = 3, kSequence = 12345;
 
-int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 struct RowsMemory {
-  DeviceTensor label, counts, starts, row, compactLabel, summary, status, rowLoss, lse, dHidden;
+  DeviceTensor label, counts, starts, row, compactLabel, validCount, status, rowLoss, lse, dHidden;
   RowsMemory(Device &device, const Labels &labels, ElementType type) {
-    const auto rows = static_cast<int64_t>(labels.size()), blocks = divideUp(rows, kCountedRows);
+    const auto rows = static_cast<int64_t>(labels.size()), blocks = ceilDiv(rows, kCountedRows);
     const auto vector = [&](ElementType element, int64_t size) {
       auto tensor = DeviceTensor::vector(device, element, size);
       tensor.poison();
@@ -34,8 +33,8 @@ struct RowsMemory {
     label.setLabels(labels);
     counts = DeviceTensor::matrix(device, i32, 2, blocks, 5);
     counts.poison();
-    starts = vector(i32, divideUp(blocks, kCountedBlocks) + 2);
-    row = vector(i32, rows), compactLabel = vector(i32, rows), summary = vector(i32, 1);
+    starts = vector(i32, ceilDiv(blocks, kCountedBlocks) + 2);
+    row = vector(i32, rows), compactLabel = vector(i32, rows), validCount = vector(i32, 1);
     status = vector(ElementType::i64, kCallStatusWords);
     rowLoss = vector(f32, rows), lse = vector(f32, rows);
     dHidden = DeviceTensor::matrix(device, f32, rows, kHidden, std::vector<double>(rows * kHidden, 5));
@@ -66,7 +65,7 @@ protected:
       launches.launch(scanRows(), {m.counts.ref(), m.starts.ref()});
       arguments.insert(arguments.end(), {m.counts.ref(), m.starts.ref()});
     }
-    arguments.insert(arguments.end(), {m.row.ref(), m.compactLabel.ref(), m.summary.ref(), m.status.ref(),
+    arguments.insert(arguments.end(), {m.row.ref(), m.compactLabel.ref(), m.validCount.ref(), m.status.ref(),
                                        m.rowLoss.ref(), m.lse.ref(), m.dHidden.ref()});
     launches.launch(compactRows({type, f32, counted}), arguments);
   }
@@ -88,7 +87,7 @@ protected:
     }
     EXPECT_EQ(m.row.get(), row);
     EXPECT_EQ(m.compactLabel.get(), compact);
-    EXPECT_EQ(m.summary.get()[0], valid);
+    EXPECT_EQ(m.validCount.get()[0], valid);
     EXPECT_EQ(m.rowLoss.get(), zeros);
     EXPECT_EQ(m.lse.get(), zeros);
     EXPECT_EQ(m.dHidden.get(), dHidden);
@@ -161,7 +160,7 @@ TEST_P(CompactRows, TakesTimeInProportionToTheRows) {
 TEST_P(CompactRows, ChecksClassWeights) {
   const std::vector<double> good(300, 0.5);
   const DeviceTensor rowWeight = DeviceTensor::vector(device, f32, std::vector<double>(9, 0.25));
-  const DeviceTensor summary = DeviceTensor::vector(device, i32, Labels{9});
+  const DeviceTensor validCount = DeviceTensor::vector(device, i32, Labels{9});
   for (const auto &[place, weight] :
        {std::pair<int64_t, double>{-1, 0}, {0, -1}, {257, INFINITY}, {299, NAN}}) {
     SCOPED_TRACE(testing::Message() << "class " << place << " has " << weight);
@@ -171,7 +170,7 @@ TEST_P(CompactRows, ChecksClassWeights) {
     const DeviceTensor facts = DeviceTensor::vector(device, f32, int64_t(2));
     DeviceTensor status = DeviceTensor::vector(device, ElementType::i64, int64_t(kCallStatusWords));
     status.poison();
-    launches.launch(weightFacts(true), {rowWeight.ref(), classWeight.ref(), summary.ref(), kSequence,
+    launches.launch(weightFacts(true), {rowWeight.ref(), classWeight.ref(), validCount.ref(), kSequence,
                                         facts.ref(), status.ref()});
     std::vector<double> want(kCallStatusWords, -1);
     want[kBadClassPlace] = static_cast<double>(place + 1);

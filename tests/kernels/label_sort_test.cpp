@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/gradient_kernels.h"
 #include "kernels/lce/label_sort.h"
 #include "tests/support/device_tensor.h"
 #include "tests/support/direct_launches.h"

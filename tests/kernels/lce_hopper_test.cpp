@@ -33,7 +33,7 @@ DeviceInfo h200() {
 }
 
 bool isProduct(const std::string &kernel) {
-  return kernel == "lce_forward" || kernel == "lce_complete_again" || kernel == "lce_dx" ||
+  return kernel == "lce_forward" || kernel == "lce_fix_up_again" || kernel == "lce_dx" ||
          kernel == "lce_dx_parts" || kernel == "lce_dw";
 }
 
@@ -97,7 +97,7 @@ TEST_F(HopperCall, RecomputesByTma) {
   const LossReport report = run(1000, 64, 3000, 2 << 20, Variant::recompute); // several chunks and slices
   EXPECT_EQ(report.variant, Variant::recompute);
   EXPECT_THAT(report.configuration, HasSubstr("slice 768"));
-  for (const char *name : {"lce_dx", "lce_complete_again", "lce_dw"})
+  for (const char *name : {"lce_dx", "lce_fix_up_again", "lce_dw"})
     EXPECT_EQ(kernels.count(name), 1u) << name;
   expectMapsOfProducts();
 }
@@ -138,18 +138,18 @@ TEST_F(HopperCall, MultipliesAgainForGradientsOfF16WithClassRates) {
   call.softcap = 30;
   run(smallCase(64, ElementType::f16), call);
   EXPECT_EQ(kernels.count("lce_rescale"), 0u);
-  EXPECT_EQ(kernels.count("lce_complete_again"), 1u);
+  EXPECT_EQ(kernels.count("lce_fix_up_again"), 1u);
   expectMapsOfProducts();
 }
 
-// Twice: as it is, and for rows whose anchor was wrong.
+// Twice: as it is, and for rows whose shift was wrong.
 TEST_F(HopperCall, ComputesALossAloneByTma) {
   LossCall call;
   call.wantsDHidden = call.wantsDWeight = false;
   const LossReport report = run(makeCase(test::DataKind::random, 1024, 2048, 4000, ElementType::bf16), call);
   EXPECT_THAT(report.configuration, HasSubstr("forward 256x192/0 cooperative"));
   EXPECT_EQ(kernels.count("lce_forward"), 2u);
-  EXPECT_EQ(kernels.count("lce_check_anchor"), 0u);
+  EXPECT_EQ(kernels.count("lce_check_shifts"), 0u);
   const std::string assembler = test::findPtxAssembler();
   expectMapsOfProducts();
   for (const auto &[name, artifact] : kernels) {
@@ -166,7 +166,7 @@ TEST_F(HopperCall, MultipliesTf32ByTma) {
   EXPECT_THAT(run(data, call).configuration, HasSubstr("forward 128x192/0 pingPong"));
   call.wantsDHidden = call.wantsDWeight = false;
   EXPECT_THAT(run(data, call).configuration, HasSubstr("forward 256x192/0 cooperative"));
-  EXPECT_EQ(kernels.count("lce_forward"), 3u); // a loss alone has another for rows whose anchor was wrong
+  EXPECT_EQ(kernels.count("lce_forward"), 3u); // a loss alone has another for rows whose shift was wrong
   const std::string assembler = test::findPtxAssembler();
   for (const auto &[name, artifact] : kernels) {
     EXPECT_EQ(artifact.tensorMaps.empty(), name != "lce_forward") << name;

@@ -52,8 +52,8 @@ TEST_P(Data, MatchesReference) {
   const LossCase data = makeCase(kind, shape.rows, shape.hidden, shape.classes, element);
   LossCall call;
   if (element == ElementType::f16)
-    call.gradient = ElementType::f32;            // f16 cannot hold those of confident rows
-  call.quietZeros = kind != DataKind::confident; // of which nothing else is left
+    call.gradient = ElementType::f32;                         // f16 cannot hold those of confident rows
+  call.flushSmallProbabilities = kind != DataKind::confident; // of which nothing else is left
   check(device, data, call, gradientFloor(kind, data));
   LossCall alone;
   alone.wantsDHidden = alone.wantsDWeight = false;
@@ -227,13 +227,13 @@ TEST_P(OnDevice, CommonPartOfWeightCancels) {
 
 // Every class but the label has a probability near 2^-43. Whatever counts as nothing is less than 2^-30 of
 // its row's gradient before it cancels, and f32 leaves nothing out.
-TEST_P(OnDevice, QuietZeros) {
+TEST_P(OnDevice, FlushesSmallProbabilities) {
   for (ElementType element : {ElementType::bf16, ElementType::f32}) {
     const LossCase data = makeCase(DataKind::confident, 60, 512, 1000, element);
     LossCall call;
     const ReferenceResult want = referenceFor(data, call);
     const LossResult quiet = runLinearCrossEntropy(runtimeFor(device), data, call);
-    call.quietZeros = false;
+    call.flushSmallProbabilities = false;
     const LossResult all = runLinearCrossEntropy(runtimeFor(device), data, call);
     EXPECT_EQ(quiet.loss, all.loss);
     if (element == ElementType::f32) {
@@ -340,7 +340,7 @@ TEST_P(OnDevice, ATargetMayBeImpossible) {
 }
 
 // Without gradients, rows whose target says nothing of the other logits are looked at again; here some of 70.
-TEST_P(OnDevice, ALossAloneMendsAnchors) {
+TEST_P(OnDevice, ALossAloneMendsShifts) {
   for (const ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16}) {
     LossCase data = makeCase(DataKind::random, 70, 64, 1000, element, IgnorePattern::some);
     for (const int64_t row : {5, 6, 40})

@@ -351,13 +351,13 @@ TEST(PlanForHopper, GradientsInF16AreMadeOfF16) {
   Request f16 = hopperProblem(4096, 4096, 128256);
   f16.element = ElementType::f16;
   EXPECT_EQ(chunked(f16).exponentials, ElementType::f16);
-  EXPECT_EQ(chunked(f16).completion, Completion::rescale) << "what a row's gradient is has to be known first";
+  EXPECT_EQ(chunked(f16).fixUp, FixUp::rescale) << "what a row's gradient is has to be known first";
   const Config config = *plan(f16, Variant::automatic, 0, h200());
   for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
     EXPECT_TRUE(hasRoles(config[kind]));
   // Then a class's part is more than E times a factor of the row.
   f16.terms.softcap = true;
-  EXPECT_EQ(chunked(f16).completion, Completion::again);
+  EXPECT_EQ(chunked(f16).fixUp, FixUp::again);
   // Norms may be anything, and with them what E is divided by.
   f16.terms.margin = true;
   EXPECT_EQ(chunked(f16).exponentials, ElementType::f32);
@@ -411,7 +411,7 @@ TEST(Tensors, PassesShareMemory) {
   ASSERT_GT(config.slices(p).size(), 1);
   const TensorTable table = tensorsOf(p, config);
   EXPECT_FALSE(table[tensor::xc].life.meets(table[tensor::allX].life));
-  for (const TensorId kept : {tensor::anchor, tensor::scale, tensor::oneHot}) {
+  for (const TensorId kept : {tensor::shift, tensor::scale, tensor::oneHot}) {
     EXPECT_EQ(table[kept].rows, p.rows);
     EXPECT_TRUE(table[kept].life.meets(table[tensor::allX].life));
   }

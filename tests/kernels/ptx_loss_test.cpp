@@ -107,7 +107,7 @@ TEST_P(PtxLoss, RecomputesInWhatTheGradientLends) {
 
 class PtxLossByRoles : public PtxLoss {};
 
-// Of losses in the thousands most rows' anchors are wrong.
+// Of losses in the thousands most rows' shifts are wrong.
 TEST_P(PtxLossByRoles, HasEachOptionAlone) {
   for (const LossFeature &feature : lossFeatures())
     for (const DataKind kind : {DataKind::random, DataKind::largeLoss}) {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/jit.h"
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/gradient_kernels.h"
 #include "tests/support/device_tensor.h"
 
 namespace tilewright::test {

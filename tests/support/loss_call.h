@@ -16,7 +16,7 @@ struct LossCall : LossOptions {
   Variant variant = Variant::automatic;
   int64_t workspaceLimit = 0;
   std::optional<Margin> lmcl;
-  bool quietZeros = true;
+  bool flushSmallProbabilities = true;
   bool accumulate = false; ///< gradients of the weight and the bias are added to what their buffers hold
 
   ElementType label = ElementType::i64;

@@ -104,7 +104,7 @@ LinearCrossEntropyOptions optionsOf(const LossCase &data, const LossCall &call) 
   options.variant = call.variant;
   options.workspaceLimit = call.workspaceLimit;
   options.lmcl = call.lmcl;
-  options.quietZeros = call.quietZeros;
+  options.flushSmallProbabilities = call.flushSmallProbabilities;
   options.accumulate = call.accumulate;
   options.tf32 = data.tf32;
   return options;

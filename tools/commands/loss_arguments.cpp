@@ -15,7 +15,7 @@ std::vector<OptionSpec> lossOptionSpecs() {
       {"--lmcl-margin", "M", "large margin cosine loss: logits s·(cos(x, w) - M at the label) (default 0)"},
       {"--lmcl-scale", "S", "its scale s (default 1); either option chooses this loss"},
       {"--objective", "NAME", "log_prob (default): -log p of the label; prob: -p"},
-      {"--no-quiet-zeros", "",
+      {"--no-flush", "",
        "keeps probabilities below 2^-30 in gradients of bf16, where they are flushed to 0 (gradient "
        "filtering)",
        OptionSpec::Kind::flag},

@@ -18,7 +18,7 @@ Status readOptions(const Arguments &arguments, RunInputs &inputs) {
                       arguments.choice("--variant", {"auto", "chunked", "whole", "recompute", "loss_only"}));
   TW_ASSIGN_OR_RETURN(inputs.variant, parseVariant(variant));
   TW_RETURN_IF_ERROR(readLossOptions(arguments, inputs, inputs.lmcl));
-  inputs.quietZeros = !arguments.has("--no-quiet-zeros");
+  inputs.flushSmallProbabilities = !arguments.has("--no-flush");
   inputs.metrics = arguments.has("--metrics");
   TW_ASSIGN_OR_RETURN(inputs.ignoreIndex, arguments.integer("--ignore-index", kDefaultIgnoreIndex));
   TW_ASSIGN_OR_RETURN(inputs.workspaceLimit, arguments.bytes("--workspace-limit", 0));
@@ -144,7 +144,7 @@ Status checkClassWeights(const std::string &path, const std::vector<float> &weig
 
 Status readClassVectors(const Arguments &arguments, RunInputs &inputs) {
   if (inputs.logits)
-    for (const char *option : {"--bias", "--lmcl-margin", "--lmcl-scale", "--no-quiet-zeros"})
+    for (const char *option : {"--bias", "--lmcl-margin", "--lmcl-scale", "--no-flush"})
       if (arguments.has(option))
         return userError(
             fmt::format("expected no {} with --logits: it is about making them from --hidden", option));

@@ -19,7 +19,7 @@ struct RunInputs : LossOptions {
   Variant variant = Variant::automatic;
   int64_t workspaceLimit = 0; ///< bytes; 0: none given
   std::optional<Margin> lmcl;
-  bool quietZeros = true;
+  bool flushSmallProbabilities = true;
   bool metrics = false; ///< wants what is monitored, and per-row outputs
 
   std::optional<NpyFile> hidden, weight; ///< both, or

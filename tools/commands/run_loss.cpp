@@ -95,7 +95,7 @@ StatusOr<RunResults> runLinear(Runtime &runtime, const RunInputs &inputs) {
   options.workspaceLimit = inputs.workspaceLimit;
   options.lmcl = inputs.lmcl;
   options.tf32 = inputs.type.tf32;
-  options.quietZeros = inputs.quietZeros;
+  options.flushSmallProbabilities = inputs.flushSmallProbabilities;
 
   RunResults run;
   TW_ASSIGN_OR_RETURN(run.report, linearCrossEntropy(runtime, t, options, nullptr));

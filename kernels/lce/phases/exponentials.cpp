@@ -10,34 +10,34 @@ void gather(Emitter &m) {
   arguments.tensors({tensor::hidden, tensor::weight, tensor::row, tensor::compactLabel});
   if (m.s.shiftsByLse) arguments.tensor(tensor::savedLse);
   m.logitTerms.bind(m.values, arguments);
-  arguments.tensors({tensor::xc, tensor::target, tensor::anchor, tensor::redo, tensor::pending,
+  arguments.tensors({tensor::xc, tensor::target, tensor::shift, tensor::retry, tensor::rowRange,
                      tensor::rowNorm, tensor::rate, tensor::targetRate});
   m.launch(m.kernel(gatherRows({m.s.element, m.s.terms, hasRates(m.s), m.s.shiftsByLse})), arguments).tag =
       kPreparesProducts;
 }
 
-int forwardKernel(Emitter &m, Anchors anchors, int tag) {
-  const bool stores = m.s.keepsExponentials && m.s.completion != Completion::again;
+int forwardKernel(Emitter &m, Shifts shifts, int tag) {
+  const bool stores = m.s.keepsExponentials && m.s.fixUp != FixUp::again;
   ForwardSpec spec{m.s.element, std::nullopt, m.c.forward.block, m.s.terms, m.s.rowSums, m.s.outputs.best};
   if (stores) spec.exponentials = m.s.exponentials;
-  spec.quietZeros = m.s.dropsQuiet && stores && anchors != Anchors::ofBlocks;
-  spec.anchors = anchors;
+  spec.flushesSmall = m.s.flushesSmall && stores && shifts != Shifts::ofBlocks;
+  spec.shifts = shifts;
   return m.kernel(forward(spec), m.optionsFor(ProductKind::forward), tag);
 }
 
-Step &launchForward(Emitter &m, int kernel, Anchors anchors) {
+Step &launchForward(Emitter &m, int kernel, Shifts shifts) {
   StepArguments arguments = m.arguments();
   arguments.tensors({tensor::xc, tensor::weight, tensor::compactLabel});
-  if (anchors != Anchors::ofBlocks) arguments.tensor(tensor::anchor);
-  arguments.tensors({tensor::pending, tensor::rowNorm});
+  if (shifts != Shifts::ofBlocks) arguments.tensor(tensor::shift);
+  arguments.tensors({tensor::rowRange, tensor::rowNorm});
   m.logitTerms.bind(m.values, arguments);
   if (m.s.terms.labelSmoothing) arguments.tensor(tensor::classWeight);
   arguments.tensor(tensor::sums);
-  if (anchors != Anchors::ofRowsAlone) arguments.tensor(tensor::tops);
+  if (shifts != Shifts::ofRowsAlone) arguments.tensor(tensor::tops);
   arguments.tensor(tensor::best);
   for (int sum = 0; sum < kRowSums; ++sum)
     arguments.tensor(tensor::rowSums + sum);
-  if (m.s.completion != Completion::again) arguments.tensor(tensor::e);
+  if (m.s.fixUp != FixUp::again) arguments.tensor(tensor::e);
   return m.launch(kernel, arguments);
 }
 
@@ -46,15 +46,15 @@ Step &launchForward(Emitter &m, int kernel, Anchors anchors) {
 /// own largest logit.
 void repair(Emitter &m, int kernel) {
   const int check = m.s.wantsTotalsAlone ? m.kernel(totalSums(), rowSumOptions(m.target))
-                                         : m.kernel(checkAnchor(), rowSumOptions(m.target));
-  const std::initializer_list<TensorId> sums = {tensor::sums, tensor::total, tensor::redo};
-  const std::initializer_list<TensorId> rows = {tensor::sums, tensor::tops, tensor::anchor, tensor::redo};
+                                         : m.kernel(checkShifts(), rowSumOptions(m.target));
+  const std::initializer_list<TensorId> sums = {tensor::sums, tensor::total, tensor::retry};
+  const std::initializer_list<TensorId> rows = {tensor::sums, tensor::tops, tensor::shift, tensor::retry};
   m.launch(check, m.arguments().tensors(m.s.wantsTotalsAlone ? sums : rows));
-  m.launch(m.kernel(pendingRows()), m.arguments().tensors({tensor::redo, tensor::pending}));
+  m.launch(m.kernel(retryRange()), m.arguments().tensors({tensor::retry, tensor::rowRange}));
   if (m.s.wantsTotalsAlone)
-    launchForward(m, forwardKernel(m, Anchors::ofBlocks, kRepairsShifts), Anchors::ofBlocks);
+    launchForward(m, forwardKernel(m, Shifts::ofBlocks, kRepairsShifts), Shifts::ofBlocks);
   else
-    launchForward(m, kernel, m.s.anchors);
+    launchForward(m, kernel, m.s.shifts);
 }
 
 CombineSpec combineSpec(const Scheme &s) {
@@ -64,16 +64,16 @@ CombineSpec combineSpec(const Scheme &s) {
   spec.outputs = s.outputs;
   spec.hasTotals = s.hasTotals;
   if (s.wantsGradients())
-    spec.gradients = {s.element,    s.exponentials, {s.upstream, s.reduction == Reduction::mean},
-                      s.completion, s.scalesRows,   s.scalesInPlace};
+    spec.gradients = {s.element, s.exponentials, {s.upstream, s.reduction == Reduction::mean},
+                      s.fixUp,   s.scalesRows,   s.scalesInPlace};
   return spec;
 }
 
 /// Losses, and the factors of the gradients.
 void combineSums(Emitter &m) {
   StepArguments arguments = m.arguments();
-  arguments.tensors({m.s.hasTotals ? tensor::total : tensor::sums, tensor::target, tensor::anchor,
-                     tensor::row, tensor::compactLabel});
+  arguments.tensors({m.s.hasTotals ? tensor::total : tensor::sums, tensor::target, tensor::shift, tensor::row,
+                     tensor::compactLabel});
   if (m.s.outputs.best) arguments.tensors({tensor::tops, tensor::best});
   for (int sum = 0; sum < kRowSums; ++sum)
     arguments.tensor(tensor::rowSums + sum);
@@ -82,7 +82,7 @@ void combineSums(Emitter &m) {
   arguments.tensors({tensor::rowLoss, tensor::lse, tensor::entropy, tensor::argmax, tensor::correct,
                      tensor::top, tensor::norm});
   if (m.s.wantsGradients()) {
-    arguments.tensors({tensor::summary, tensor::gradOutput});
+    arguments.tensors({tensor::validCount, tensor::gradOutput});
     if (m.s.scalesRows && !m.s.scalesInPlace) arguments.tensor(tensor::xc);
     arguments.tensors({tensor::rate, tensor::targetRate, tensor::scale, tensor::oneHot});
     if (m.s.scalesRows) arguments.tensor(tensor::xs);
@@ -95,47 +95,47 @@ void combineSums(Emitter &m) {
 
 void emitExponentials(Emitter &m) {
   gather(m);
-  const int kernel = forwardKernel(m, m.s.anchors, tagOf(ProductKind::forward));
-  launchForward(m, kernel, m.s.anchors).tag = tagOf(ProductKind::forward);
+  const int kernel = forwardKernel(m, m.s.shifts, tagOf(ProductKind::forward));
+  launchForward(m, kernel, m.s.shifts).tag = tagOf(ProductKind::forward);
   if (m.s.repairsShifts) repair(m, kernel);
   if (m.s.hasTotals)
     m.launch(
         m.kernel(joinSums(), rowSumOptions(m.target)),
-        m.arguments().tensors({tensor::sums, tensor::tops, tensor::redo, tensor::total, tensor::anchor}));
+        m.arguments().tensors({tensor::sums, tensor::tops, tensor::retry, tensor::total, tensor::shift}));
   combineSums(m);
 }
 
-void emitCompletion(Emitter &m) {
-  if (m.s.completion == Completion::again)
+void emitFixUp(Emitter &m) {
+  if (m.s.fixUp == FixUp::again)
     return emitAgain(m, ProductKind::forward, tensor::xc, tensor::e, 0, m.s.classes);
-  if (m.s.completion == Completion::rescale) {
+  if (m.s.fixUp == FixUp::rescale) {
     const Block block{kInPlaceBlock.rows, m.c.forward.block.columns};
-    m.launch(m.kernel(rescale({m.s.exponentials, block, m.s.dropsQuiet}), Emitter::passOptions()),
+    m.launch(m.kernel(rescale({m.s.exponentials, block, m.s.flushesSmall}), Emitter::passOptions()),
              m.arguments().tensors(
-                 {tensor::tops, tensor::compactLabel, tensor::anchor, tensor::factor, tensor::e}));
+                 {tensor::tops, tensor::compactLabel, tensor::shift, tensor::factor, tensor::e}));
   }
-  if (m.s.completion != Completion::inPlace) return;
+  if (m.s.fixUp != FixUp::inPlace) return;
   StepArguments arguments = m.arguments();
-  arguments.tensors({tensor::compactLabel, tensor::anchor, tensor::factor, tensor::moment, tensor::rowNorm});
+  arguments.tensors({tensor::compactLabel, tensor::shift, tensor::factor, tensor::moment, tensor::rowNorm});
   m.logitTerms.bind(m.values, arguments);
   arguments.tensor(tensor::e);
-  m.launch(m.kernel(completeInPlace({m.s.element, m.s.exponentials, kInPlaceBlock, m.s.terms}),
+  m.launch(m.kernel(fixUpInPlace({m.s.element, m.s.exponentials, kInPlaceBlock, m.s.terms}),
                     Emitter::passOptions()),
            arguments);
 }
 
 void emitAgain(Emitter &m, ProductKind kind, TensorId rows, TensorId e, int64_t first, int64_t classes) {
   const bool isUniform = m.s.terms.labelSmoothing && !m.s.isUniformRankOne;
-  const CompleteSpec spec{m.s.element, m.s.exponentials, m.c[kind].block,
-                          m.s.terms,   m.s.dropsQuiet,   isUniform};
+  const FixUpSpec spec{m.s.element, m.s.exponentials, m.c[kind].block,
+                       m.s.terms,   m.s.flushesSmall, isUniform};
   StepArguments arguments = m.arguments();
-  arguments.tensors({rows, tensor::weight, tensor::compactLabel}).index(first).tensor(tensor::anchor);
+  arguments.tensors({rows, tensor::weight, tensor::compactLabel}).index(first).tensor(tensor::shift);
   arguments.tensors({m.has(tensor::factor) ? tensor::factor : tensor::scale, tensor::moment});
   if (isUniform) arguments.tensors({tensor::uniform, tensor::classWeight});
   arguments.tensor(tensor::rowNorm);
   m.logitTerms.bind(m.values, arguments);
   arguments.tensor(e, {}, {0, classes});
-  m.launch(m.kernel(completeAgain(spec), m.optionsFor(kind), tagOf(kind)), arguments);
+  m.launch(m.kernel(fixUpAgain(spec), m.optionsFor(kind), tagOf(kind)), arguments);
 }
 
 } // namespace tilewright::lce

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/target.h"
+#include "kernels/lce/gradient_kernels.h"
 #include "kernels/lce/program.h"
 #include "kernels/lce/tensors.h"
 #include "kernels/loss/terms/terms.h"
@@ -82,7 +83,7 @@ struct PartKernels {
 void emitCompaction(Emitter &emitter);   ///< numbers the valid rows
 void emitPreparation(Emitter &emitter);  ///< what options need of all rows or classes beforehand
 void emitExponentials(Emitter &emitter); ///< of a chunk: its rows, E and its sums, and losses
-void emitCompletion(Emitter &emitter);   ///< E becomes the gradient of x·w
+void emitFixUp(Emitter &emitter);        ///< E becomes the gradient of x·w
 void emitSort(Emitter &emitter);         ///< rows by their labels, and rows of X as dW multiplies them
 void emitClassGradients(Emitter &emitter, TensorId e, TensorId u, int64_t firstColumn, int64_t classes);
 void emitKept(Emitter &emitter); ///< E of the first classes, for the second pass

@@ -3,7 +3,7 @@
 namespace tilewright::lce {
 
 void emitCompaction(Emitter &m) {
-  if (m.s.rows == 0) m.fill(tensor::summary, 0).tag = kPreparesProducts; // which no program sets then
+  if (m.s.rows == 0) m.fill(tensor::validCount, 0).tag = kPreparesProducts; // which no program sets then
   for (const TensorId ofRows : {tensor::entropy, tensor::correct, tensor::top, tensor::norm})
     if (m.has(ofRows)) m.fill(ofRows, 0); // what ignored rows keep
   if (m.has(tensor::argmax)) m.fill(tensor::argmax, 0xFF);
@@ -18,7 +18,7 @@ void emitCompaction(Emitter &m) {
   }
   StepArguments arguments = labels();
   arguments.sequence().tensors({tensor::rowCounts, tensor::rowStarts});
-  arguments.tensors({tensor::row, tensor::compactLabel, tensor::summary, tensor::status, tensor::rowLoss,
+  arguments.tensors({tensor::row, tensor::compactLabel, tensor::validCount, tensor::status, tensor::rowLoss,
                      tensor::lse, tensor::dHidden});
   m.launch(m.kernel(compactRows({m.s.label, m.s.dHidden, isCounted})), arguments).tag = kPreparesProducts;
 }
@@ -30,7 +30,7 @@ void emitPreparation(Emitter &m) {
              m.arguments().tensors({tensor::compactLabel, tensor::classWeight, tensor::rowWeight}));
     m.launch(m.kernel(weightFacts(isMean)),
              m.arguments()
-                 .tensors({tensor::rowWeight, tensor::classWeight, tensor::summary})
+                 .tensors({tensor::rowWeight, tensor::classWeight, tensor::validCount})
                  .sequence()
                  .tensors({tensor::weightFacts, tensor::status}));
   }
@@ -76,10 +76,10 @@ void emitFinish(Emitter &m) {
   if (m.s.outputs.monitored)
     m.launch(m.kernel(monitor()),
              m.arguments().tensors({tensor::lse, tensor::entropy, tensor::top, tensor::norm, tensor::argmax,
-                                    tensor::correct, tensor::summary, tensor::monitored}));
+                                    tensor::correct, tensor::validCount, tensor::monitored}));
   if (m.s.pass == CallPass::fused && m.s.reduction != Reduction::none)
     m.launch(m.kernel(reduceLoss(m.s.reduction == Reduction::mean)),
-             m.arguments().tensors({tensor::rowLoss, tensor::summary, tensor::loss}));
+             m.arguments().tensors({tensor::rowLoss, tensor::validCount, tensor::loss}));
 }
 
 } // namespace tilewright::lce

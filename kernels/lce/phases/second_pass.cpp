@@ -17,7 +17,7 @@ void emitSlice(Emitter &m, const Slice &slice) {
 } // namespace
 
 void emitKept(Emitter &m) {
-  const bool scales = m.s.completion == Completion::none;
+  const bool scales = m.s.fixUp == FixUp::none;
   StepArguments arguments = m.arguments();
   arguments.tensor(tensor::e, {}, {0, m.c.keptClasses}).tensor(tensor::compactLabel);
   if (scales) arguments.tensor(tensor::scale);

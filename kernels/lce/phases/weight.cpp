@@ -91,7 +91,7 @@ void weightProduct(Emitter &m, const PartKernels &kernels, TensorId e, TensorId 
                    int64_t first, int64_t count) {
   StepArguments arguments = m.arguments();
   arguments.tensor(e, {}, ofE).tensor(tensor::xs, {}, {first, count}).tensor(u, {}, {0, count});
-  arguments.tensors({tensor::slot, tensor::summary}).firstRow().tensor(tensor::gain);
+  arguments.tensors({tensor::slot, tensor::validCount}).firstRow().tensor(tensor::gain);
   if (m.s.isUniformRankOne) {
     arguments.tensor(tensor::rowSum, {}, {first, count});
     if (m.classFactor() != kNoTensor) arguments.tensor(m.classFactor());
@@ -121,7 +121,7 @@ void biasGradient(Emitter &m, TensorId e, const ColumnWindow &ofE) {
   StepArguments sums = m.arguments();
   sums.tensor(e, {}, ofE);
   if (m.s.scalesExponentials) sums.tensor(tensor::scale);
-  sums.tensor(tensor::summary).firstRow().tensor(tensor::biasParts, parts, {0, ofE.count});
+  sums.tensor(tensor::validCount).firstRow().tensor(tensor::biasParts, parts, {0, ofE.count});
   m.launch(m.kernel(sumRows({m.s.exponentials, m.s.scalesExponentials, true}), sumRowsOptions()), sums);
 
   const auto make = [&](const Accumulation &accumulation, ElementType type) {

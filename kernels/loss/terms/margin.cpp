@@ -39,7 +39,7 @@ public:
   }
   void finish(const RowFacts &row, RowTotals &totals) const override {
     const auto sum = [&](RowSum s) { return row.sums[static_cast<int>(s)]; };
-    const Tile a = row.anchor, cosine = row.distance + a + margin_; // c_iy
+    const Tile a = row.shift, cosine = row.distance + a + margin_; // c_iy
     // The other classes: Σ p z and Σ p (z - a) z, then the target, then what all classes get alike.
     const Tile moment = row.v * sum(RowSum::moments);
     Tile q = factorOfP(totals) * (moment + a * row.other);

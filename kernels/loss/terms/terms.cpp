@@ -56,7 +56,7 @@ Tile times(const Tile &a, const Tile &b) {
 void addProbabilities(RowFacts &row, const Tile &others) {
   const Tile rest = expm1(row.distance) + others; // Σ_j exp(z_j - a) - 1
   row.logMass = log1p(rest);
-  row.lse = row.logMass + row.anchor;
+  row.lse = row.logMass + row.shift;
   row.nll = row.logMass - row.distance;
   row.v = 1.0 / (rest + 1.0);
   row.other = row.v * others;

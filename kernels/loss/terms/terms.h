@@ -103,7 +103,7 @@ template <typename T> using PerRowSum = std::array<T, kRowSums>;
 struct RowFacts {
   KernelBuilder *k = nullptr;
   Tile number, label; ///< which of the N rows; R×1, i32
-  Tile anchor;        ///< a
+  Tile shift;         ///< a
   Tile distance;      ///< z_y - a
   Tile logMass;       ///< lse - a
   Tile lse;
@@ -122,7 +122,7 @@ struct RowFacts {
   Tile meanWeight;  ///< Σ_c u_c / V
 };
 
-/// What follows from anchor, distance, the sums that are asked for, and Σ E.
+/// What follows from shift, distance, the sums that are asked for, and Σ E.
 void addProbabilities(RowFacts &row, const Tile &others);
 
 /// The loss of rows, and its gradient (with g in it):

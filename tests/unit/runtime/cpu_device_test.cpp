@@ -7,9 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/allocation_count.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/tiny_object.h"
+#include "tools/bench/allocation_count.h"
 
 namespace tilewright {
 namespace {
@@ -171,10 +171,10 @@ TEST(CpuDevice, LaunchesAfterTheFirstLeaveTheHeapAlone) {
     const std::vector<KernelArgument> arguments = {
         TensorRef::vector(out.data(), ElementType::f32, out.size()), int64_t(64), 0.0f};
     bool good = device.launch(**kernel, arguments, nullptr).ok();
-    const int64_t before = test::allocationCount();
+    const int64_t before = allocationCount();
     for (int i = 0; i < 100; ++i)
       good &= device.launch(**kernel, arguments, nullptr).ok();
-    EXPECT_EQ(test::allocationCount() - before, 0) << threads << " threads";
+    EXPECT_EQ(allocationCount() - before, 0) << threads << " threads";
     EXPECT_TRUE(good);
   }
 }
@@ -186,9 +186,9 @@ TEST(CpuDevice, LaunchesWithScratchLeaveTheHeapAlone) {
   std::vector<int64_t> out(4);
   const std::vector<KernelArgument> arguments = {TensorRef::vector(out.data(), ElementType::i64, out.size())};
   bool good = device.launch(**kernel, arguments, nullptr).ok();
-  const int64_t before = test::allocationCount();
+  const int64_t before = allocationCount();
   good &= device.launch(**kernel, arguments, nullptr).ok();
-  EXPECT_EQ(test::allocationCount() - before, 0);
+  EXPECT_EQ(allocationCount() - before, 0);
   EXPECT_TRUE(good);
 }
 

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "runtime/cuda/cuda_device.h"
-#include "tests/support/allocation_count.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/fake_driver.h"
+#include "tools/bench/allocation_count.h"
 
 namespace tilewright {
 namespace {
@@ -82,10 +82,10 @@ TEST_F(CudaKernelTest, LaunchesLeaveTheHeapAlone) {
     ASSERT_TRUE(kernel.ok()) << kernel.status().message();
     const std::vector<KernelArgument> arguments = axpyArguments();
     bool good = true;
-    const int64_t before = test::allocationCount();
+    const int64_t before = allocationCount();
     for (int i = 0; i < 10; ++i)
       good &= silent->launch(**kernel, arguments, nullptr).ok();
-    EXPECT_EQ(test::allocationCount() - before, 0);
+    EXPECT_EQ(allocationCount() - before, 0);
     EXPECT_TRUE(good);
   }
   FakeDriver::setCurrent(nullptr);

@@ -1,10 +1,10 @@
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/forward_kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
 
 // Beyond this, E and the gradients' factors come near the end of fp32's (and bf16's) range. An infinite S is
-// beyond; a NaN is not, for no anchor would mend it.
+// beyond; a NaN is not, for no shift would mend it.
 constexpr double kLargestSum = 0x1p60;
 // A row is a warp's, which has nobody to wait for but memory; of CTAs with one warp a multiprocessor holds
 // too few, and 16384 of them take 20 µs to begin.
@@ -14,56 +14,55 @@ constexpr int64_t kWarpColumns = 128; ///< fp32 numbers, four a thread
 
 namespace {
 
-Tile isOutOfRange(const View &redo, const Range &rows, const Tile &total) {
-  return (redo[rows] > 0) & (total > kLargestSum * kUnitOfE);
+Tile isOutOfRange(const View &retry, const Range &rows, const Tile &total) {
+  return (retry[rows] > 0) & (total > kLargestSum * kUnitOfE);
 }
 
 } // namespace
 
-Kernel checkAnchor() {
-  return defineKernel("lce_check_anchor", "", [](KernelBuilder &k) {
+Kernel checkShifts() {
+  return defineKernel("lce_check_shifts", "", [](KernelBuilder &k) {
     const View sums = k.input("sums", ElementType::f32, 2), tops = k.input("tops", ElementType::f32, 2);
-    const View anchor = k.output("anchor", ElementType::f32, 1), redo = k.output("redo", ElementType::i32, 1);
+    const View shift = k.output("shift", ElementType::f32, 1), retry = k.output("retry", ElementType::i32, 1);
 
-    const Range rows = k.blockRows(anchor.dim(0), kRows), blocks = k.whole(sums.dim(1));
+    const Range rows = k.blockRows(shift.dim(0), kRows), blocks = k.whole(sums.dim(1));
     const Tile total = sum(sums.at(rows, blocks), Axis::columns);
     const Tile top = max(tops.at(rows, blocks), Axis::columns);
 
-    const Tile wrong = isOutOfRange(redo, rows, total);
+    const Tile wrong = isOutOfRange(retry, rows, total);
 
-    k.store(anchor, rows, select(wrong, top, anchor[rows]));
-    k.store(redo, rows, select(wrong, integer(k, 1), 0));
+    k.store(shift, rows, select(wrong, top, shift[rows]));
+    k.store(retry, rows, select(wrong, integer(k, 1), 0));
   });
 }
 
 Kernel totalSums() {
   return defineKernel("lce_total_sums", "", [](KernelBuilder &k) {
     const View sums = k.input("sums", ElementType::f32, 2);
-    const View total = k.output("total", ElementType::f32, 1), redo = k.output("redo", ElementType::i32, 1);
+    const View total = k.output("total", ElementType::f32, 1), retry = k.output("retry", ElementType::i32, 1);
 
     const Range rows = k.blockRows(total.dim(0), kRows);
     const Tile all = sum(sums.at(rows, k.whole(sums.dim(1))), Axis::columns);
 
     k.store(total, rows, all);
-    k.store(redo, rows, select(isOutOfRange(redo, rows, all), integer(k, 1), 0));
+    k.store(retry, rows, select(isOutOfRange(retry, rows, all), integer(k, 1), 0));
   });
 }
 
 Kernel joinSums() {
   return defineKernel("lce_join_sums", "", [](KernelBuilder &k) {
     const View sums = k.input("sums", ElementType::f32, 2), tops = k.input("tops", ElementType::f32, 2);
-    const View redo = k.input("redo", ElementType::i32, 1);
-    const View total = k.output("total", ElementType::f32, 1),
-               anchor = k.output("anchor", ElementType::f32, 1);
+    const View retry = k.input("retry", ElementType::i32, 1);
+    const View total = k.output("total", ElementType::f32, 1), shift = k.output("shift", ElementType::f32, 1);
 
     const Range rows = k.blockRows(total.dim(0), kRows), blocks = k.whole(sums.dim(1));
-    const Tile asked = redo[rows], isWanted = asked > 0;
+    const Tile asked = retry[rows], isWanted = asked > 0;
     k.ifThen(k.toCondition(max(asked, Axis::rows) > 0), [&] {
-      const Tile top = max(max(tops.at(rows, blocks), Axis::columns), anchor[rows]);
+      const Tile top = max(max(tops.at(rows, blocks), Axis::columns), shift[rows]);
       const Tile parts = sums.at(rows, blocks) * exp(tops.at(rows, blocks) - top);
       const Tile all = kUnitOfE / kUnitOfBlocks * sum(parts, Axis::columns);
       k.store(total, rows, select(isWanted, all, total[rows]));
-      k.store(anchor, rows, select(isWanted, top, anchor[rows]));
+      k.store(shift, rows, select(isWanted, top, shift[rows]));
     });
   });
 }

@@ -1,14 +1,14 @@
 #include <functional>
 
-#include "kernels/lce/kernels.h"
+#include "kernels/lce/forward_kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
 namespace {
 
-std::string str(const CompleteSpec &spec) {
+std::string str(const FixUpSpec &spec) {
   return std::string(elementName(spec.element)) + ",e=" + elementName(spec.exponentials) +
-         spec.terms.logitStr() + spec.terms.rowStr() + (spec.quietZeros ? ",quiet" : "") +
+         spec.terms.logitStr() + spec.terms.rowStr() + (spec.flushesSmall ? ",flush" : "") +
          (spec.uniform ? ",uniform" : "") + "," + spec.block.str();
 }
 
@@ -19,9 +19,9 @@ void ifValid(KernelBuilder &k, const View &label, const Range &rows, const std::
 
 } // namespace
 
-Kernel completeInPlace(const CompleteSpec &spec) {
-  return defineKernel("lce_complete_in_place", str(spec), [spec](KernelBuilder &k) {
-    const View label = k.input("label", ElementType::i32, 1), anchor = k.input("anchor", ElementType::f32, 1);
+Kernel fixUpInPlace(const FixUpSpec &spec) {
+  return defineKernel("lce_fix_up_in_place", str(spec), [spec](KernelBuilder &k) {
+    const View label = k.input("label", ElementType::i32, 1), shift = k.input("shift", ElementType::f32, 1);
     const View factor = k.input("factor", ElementType::f32, 1),
                moment = k.input("moment", ElementType::f32, 1);
     const View rowNorm = spec.terms.margin ? k.input("row_norm", ElementType::f32, 1) : View();
@@ -36,7 +36,7 @@ Kernel completeInPlace(const CompleteSpec &spec) {
     ifValid(k, label, rows, [&, rows = rows, classes = classes] {
       const Tile stored = e.at(rows, classes), above = log(1 / kUnitOfE * stored);
       const Tile gradient = stored * (factor[rows] + moment[rows] * above);
-      const Tile rate = terms.classRate(above + anchor[rows], place);
+      const Tile rate = terms.classRate(above + shift[rows], place);
       k.store(e, rows, classes, select(stored > 0, times(gradient, rate), 0));
     });
   });
@@ -44,20 +44,20 @@ Kernel completeInPlace(const CompleteSpec &spec) {
 
 Kernel rescale(const RescaleSpec &spec) {
   const std::string specialisation = std::string("e=") + elementName(spec.exponentials) +
-                                     (spec.quietZeros ? ",quiet," : ",") + spec.block.str();
+                                     (spec.flushesSmall ? ",flush," : ",") + spec.block.str();
   return defineKernel("lce_rescale", specialisation, [spec](KernelBuilder &k) {
     const View tops = k.input("tops", ElementType::f32, 2), label = k.input("label", ElementType::i32, 1);
-    const View anchor = k.input("anchor", ElementType::f32, 1),
-               factor = k.input("factor", ElementType::f32, 1);
+    const View shift = k.input("shift", ElementType::f32, 1), factor = k.input("factor", ElementType::f32, 1);
     const View e = k.output("e", spec.exponentials, 2);
 
     const auto [rows, classes] = k.block(e.dim(0), e.dim(1), spec.block.rows, spec.block.columns);
     const Range block = k.range(Axis::columns, k.programId(1), 1);
 
     ifValid(k, label, rows, [&, rows = rows, classes = classes] {
-      const Tile ofBlock = kUnitOfE / kUnitOfBlocks * exp(tops.at(rows, block) - anchor[rows]);
+      const Tile ofBlock = kUnitOfE / kUnitOfBlocks * exp(tops.at(rows, block) - shift[rows]);
       const Tile others = ofBlock * e.at(rows, classes), gradient = others * factor[rows];
-      k.store(e, rows, classes, spec.quietZeros ? select(others < kQuiet * kUnitOfE, 0, gradient) : gradient);
+      k.store(e, rows, classes,
+              spec.flushesSmall ? select(others < kFlushBelow * kUnitOfE, 0, gradient) : gradient);
     });
   });
 }
@@ -78,13 +78,13 @@ Kernel keep(const KeepSpec &spec) {
   });
 }
 
-Kernel completeAgain(const CompleteSpec &spec) {
-  return defineKernel("lce_complete_again", str(spec), [spec](KernelBuilder &k) {
+Kernel fixUpAgain(const FixUpSpec &spec) {
+  return defineKernel("lce_fix_up_again", str(spec), [spec](KernelBuilder &k) {
     const auto rowInput = [&](const char *name) { return k.input(name, ElementType::f32, 1); };
     const View x = k.input("xc", spec.element, 2), w = k.input("w", spec.element, 2);
     const View label = k.input("label", ElementType::i32, 1);
     const Index first = k.index("first");
-    const View anchor = rowInput("anchor"), factor = rowInput("factor");
+    const View shift = rowInput("shift"), factor = rowInput("factor");
     const View moment = spec.terms.gradEntropy ? rowInput("moment") : View();
     const View uniform = spec.uniform ? rowInput("uniform") : View();
     const View classWeight = spec.uniform && spec.terms.classWeight ? rowInput("class_weight") : View();
@@ -100,9 +100,9 @@ Kernel completeAgain(const CompleteSpec &spec) {
       if (spec.terms.margin) place.rowNorm = rowNorm[rows];
       const Tile z = terms.logit(dot(x.rows(rows), w.rows(classes).transpose()), place);
       Tile ofP = factor[rows];
-      if (moment.valid()) ofP = ofP + moment[rows] * (z - anchor[rows]);
-      const Tile others = kUnitOfE * expAbove(z, anchor[rows]);
-      Tile gradient = (spec.quietZeros ? select(others < kQuiet * kUnitOfE, 0, others) : others) * ofP;
+      if (moment.valid()) ofP = ofP + moment[rows] * (z - shift[rows]);
+      const Tile others = kUnitOfE * expAbove(z, shift[rows]);
+      Tile gradient = (spec.flushesSmall ? select(others < kFlushBelow * kUnitOfE, 0, others) : others) * ofP;
       if (spec.uniform)
         gradient = gradient - (classWeight.valid() ? uniform[rows] * classWeight[classes] : uniform[rows]);
       gradient = times(gradient, terms.classRate(z, place));

@@ -1,0 +1,198 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "compiler/dsl/builder.h"
+#include "compiler/element_type.h"
+#include "compiler/options.h"
+#include "compiler/target.h"
+#include "kernels/loss/kernels.h"
+#include "kernels/loss/terms/terms.h"
+
+namespace tilewright::lce {
+
+/// The kernels of linear cross entropy that make logits, exponentials and losses, one a file. Those of the
+/// gradients are in `gradient_kernels.h`.
+///
+/// A row is *valid* where it is not ignored. Valid rows are numbered and worked on in chunks. A tensor of a
+/// chunk has C rows; the last of them may hold no valid row. Symbols are the README's: z = logits, a = the
+/// row's shift, E = exp(z - a) with 0 in the target's column, S = row sum of E. E and its sums are stored
+/// times kUnitOfE.
+
+/// Rows and columns of the output block of one program.
+struct Block {
+  int64_t rows = 0, columns = 0;
+  std::string str() const { return std::to_string(rows) + "x" + std::to_string(columns); }
+};
+
+/// The unit of E. A GPU's power, and with it the time of a product, depends on how many bits change from one
+/// operand to the next. Exponents of numbers about 1 change in every bit (127 = 01111111, 128 = 10000000);
+/// those of smaller numbers do not. Of the units 2^0, 2^-4, 2^-8 … 2^-16 this one was the fastest on an H200
+/// with random logits, by 0.8 % of a call.
+constexpr double kUnitOfE = 0x1p-8;
+/// The unit of E in blocks that are shifted by their own largest logit. Such exponentials are at most 1, and
+/// in this unit f16 keeps its full precision down to 2^-29.
+constexpr double kUnitOfBlocks = 0x1p15;
+
+/// The least shift. A target's logit may be -∞; as a shift it would make every exponential of the row NaN.
+constexpr double kLeastShift = -1e38;
+
+/// Copies a chunk's rows of X and computes the logits of their targets, which are the rows' first shifts.
+/// retry = 1 for valid rows, 0 for others: the forward product has yet to compute all of them. row_range =
+/// 0 and their number. `rates`: also dz/d(x·w), its factor of the row and that of the target. `byLse`: the
+/// shifts are the rows' lse, which an earlier call made.
+///
+/// (x N×H, w V×H, row C, label C[, lse N], logit terms, out xc C×H, out target C, out shift C, out retry C,
+///  out row_range 2[, out row_norm C][, out rate C, out target_rate C])
+struct GatherRowsSpec {
+  ElementType element;
+  LossTerms terms = {};
+  bool rates = false, byLse = false;
+};
+Kernel gatherRows(const GatherRowsSpec &spec);
+
+/// Copies all valid rows of X, side by side.
+///
+/// (x N×H, row N, out xc N×H)
+Kernel copyRows(ElementType element, ElementType output);
+
+/// The rows that the forward product has to compute again: row_range = the first row with retry, and the last
+/// one + 1.
+///
+/// (retry C, out row_range 2)
+Kernel retryRange();
+
+/// What the exponentials of a block are shifted by.
+enum class Shifts {
+  ofRows,      ///< the rows' shifts; the block's largest logits are stored, too
+  ofRowsAlone, ///< the rows' shifts; nobody asks for the largest logits
+  ofBlocks     ///< the block's own largest logits
+};
+
+/// One block of E, its row sums and the row maxima of its logits, without the target's logit. `best`: the
+/// maxima have it, and their columns are stored, too. A block without a row in row_range is left as it is. If
+/// `sums` have Σ stored, E is stored times the class rates.
+///
+/// (xc C×H, w V×H, label C, [shift C,] row_range 2, [row_norm C,] logit terms, [class_weight V,]
+///  out sums C×T[, out tops C×T][, out best C×T][, out each of `sums` C×T][, out e C×V]), T blocks of columns
+struct ForwardSpec {
+  ElementType element;
+  std::optional<ElementType> exponentials; ///< their type; none when they are not stored
+  Block block;
+  LossTerms terms = {};
+  PerRowSum<bool> sums = {};
+  bool best = false;
+  bool flushesSmall = false; ///< E below 2^-30 is stored as 0; the sums have all of it
+  Shifts shifts = Shifts::ofRows;
+};
+Kernel forward(const ForwardSpec &spec);
+
+/// The logits themselves.
+///
+/// (x N×H, w V×H, [row_norm N,] logit terms, out z N×V)
+struct LogitsSpec {
+  ElementType element, output;
+  Block block;
+  LossTerms terms = {};
+};
+Kernel logits(const LogitsSpec &spec);
+
+/// Finds rows whose shift was too small: where S is out of range, the shift becomes the largest of the row's
+/// logits in `tops`, and retry stays 1. Elsewhere retry becomes 0.
+///
+/// (sums C×T, tops C×T, out shift C, out retry C)
+Kernel checkShifts();
+
+/// S of each row. Where it is out of range, retry stays 1; elsewhere retry becomes 0.
+///
+/// (sums C×T, out total C, out retry C)
+Kernel totalSums();
+
+/// S and the shift of the rows with retry, from sums of blocks that have shifts of their own. The row's new
+/// shift is the largest of theirs and of its old one.
+///
+/// (sums C×T, tops C×T, retry C, out total C, out shift C)
+Kernel joinSums();
+
+CompileOptions rowSumOptions(TargetKind target); ///< that suit these three
+
+/// The pass that turns E into the gradient of x·w before the products of the gradients. It is there where
+/// that gradient is more than E times a factor of the row, or where E's blocks have shifts of their own.
+enum class FixUp {
+  none,    ///< E times a factor of the row is the gradient: the products apply it
+  inPlace, ///< computed from E and its logarithm
+  again,   ///< computed from the logits, by a second product
+  rescale  ///< E times a factor of its row and block
+};
+
+/// Losses, and the factors of the gradients: r_i = g_i v_i, t_i = g_i (p_iy - 1), xs = r x; other terms as
+/// RowTotals says. With a fix-up pass, r goes to `factor` and scale becomes 1. For E in f16, scale is the
+/// unit of factor, moment and uniform, chosen so that no number of the row of E leaves f16's range.
+///
+/// (sums C×T or total C, target C, shift C, row C, label C[, tops C×T, best C×T], each of `sums` C×T
+///  [, row_norm C], row terms, out row_loss N, out lse N[, out entropy N][, out argmax N, out correct N][,
+///  out top N, out norm N]
+///  [, validCount[, grad_output 1 or N], [xc C×H,] [rate C, target_rate C,] out scale C, out one_hot C[, out
+///  xs C×H]
+///   [, out factor C[, out moment C]][, out uniform C][, out self C]])
+struct CombineSpec {
+  struct Gradients {
+    ElementType element;      ///< of xc
+    ElementType exponentials; ///< of xs
+    UpstreamSpec upstream;
+    FixUp fixUp = FixUp::none;
+    bool scalesRows = true; ///< makes xs
+    bool inPlace = false;   ///< of what xs holds: there is no xc
+  };
+  std::optional<Gradients> gradients;
+  LossTerms terms = {};
+  PerRowSum<bool> sums = {};
+  RowOutputs outputs = {};
+  bool hasTotals = false; ///< S itself, not the blocks' sums
+};
+Kernel combine(const CombineSpec &spec);
+CompileOptions combineOptions(bool hasTotals); ///< that suit it
+
+/// E becomes the gradient of x·w, but for the targets' part: rate (E (factor + moment log E)).
+///
+/// (label C, shift C, factor C, moment C, [row_norm C,] logit terms, out e C×V)
+struct FixUpSpec {
+  ElementType element, exponentials;
+  Block block;
+  LossTerms terms = {};
+  bool flushesSmall = false; ///< as above; this field and the next are fixUpAgain's
+  bool uniform = false;      ///< label smoothing's part, the same for all classes of a row, is included
+};
+Kernel fixUpInPlace(const FixUpSpec &spec);
+
+/// The same for E whose blocks have shifts of their own: E factor exp(top - a).
+///
+/// (tops C×T, label C, shift C, factor C, out e C×V)
+struct RescaleSpec {
+  ElementType exponentials;
+  Block block; ///< its columns are those of E's blocks
+  bool flushesSmall = false;
+};
+Kernel rescale(const RescaleSpec &spec);
+
+/// The same from the logits: rate (E (factor + moment (z - a)) [- uniform u]). The V classes begin at
+/// `first`.
+///
+/// (xc C×H, w V×H, label C, first, shift C, factor C, [moment C,] [uniform C, [class_weight V,]]
+///  [row_norm C,] logit terms, out e C×V)
+Kernel fixUpAgain(const FixUpSpec &spec);
+
+/// Copies E of the first classes to where a second pass finds it. `scales`: times the rows' scales, where E
+/// is not the gradient of x·w already.
+///
+/// (e C×V, label C[, scale C], out kept C×V)
+struct KeepSpec {
+  ElementType exponentials;
+  Block block;
+  bool scales = false;
+};
+Kernel keep(const KeepSpec &spec);
+
+} // namespace tilewright::lce

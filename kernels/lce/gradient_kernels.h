@@ -1,0 +1,171 @@
+#pragma once
+
+#include "kernels/lce/forward_kernels.h"
+
+namespace tilewright::lce {
+
+/// The kernels that make dX, dW and db from E. For the symbols see `forward_kernels.h`.
+
+/// Rows of X, each times its scale, so that the largest of the scales is 1: xs_i = xc_i scale_i / gain.
+///
+/// (scale C, xc C×H, out xs C×H, out gain 1)
+Kernel scaleRows(ElementType element);
+
+/// Sorts a chunk's rows by label: order[s] = row at sorted position s, run[s] = length of the run of equal
+/// labels that starts there (else 0), slot[label] = the position where its run starts (-1 beforehand).
+///
+/// (label C, out order C, out run C, out slot V)
+Kernel rankLabels();
+CompileOptions rankLabelsOptions(TargetKind target); ///< that suit it
+
+/// The row of u that holds a label's one-hot part of dW: the label's slot or, of few classes, the label.
+enum class OneHotPlace { slot, label };
+
+/// u = Σ t_i x_i over each run of equal labels: the one-hot part of dW, for each label that occurs. u has a
+/// row for each sorted position, or for each class.
+///
+/// (x N×H, row C, one_hot C, order C, run C[, slot V], out u C×H or V×H)
+struct OneHotSumSpec {
+  ElementType element;
+  int64_t columns; ///< of one program
+  OneHotPlace place = OneHotPlace::slot;
+};
+Kernel oneHotSum(const OneHotSumSpec &spec);
+CompileOptions oneHotSumOptions(); ///< that suit it
+
+/// sums[label] = Σ t_i over the rows of each label that occurs (0 beforehand).
+///
+/// (label C, one_hot C, order C, run C, out sums V)
+Kernel labelSums();
+
+/// The same sums for chunks of many rows, where runs may be long. kRunPiece sorted positions are a piece;
+/// each piece is summed by a program of its own. There are P = C / kRunPiece pieces, rounded up. pieces[p] =
+/// the part of piece p that belongs to a run from an earlier piece; not defined where there is no such run.
+///
+/// (x N×H, row C, one_hot C, label C, order C, run C, slot V, out pieces P×H)
+constexpr int64_t kRunPiece = 512;
+Kernel oneHotPieces(ElementType element, int64_t columns);
+/// u: the runs that begin in each piece, and `pieces`, added up.
+///
+/// (x N×H, row C, one_hot C, order C, run C[, slot V], pieces P×H, out u C×H or V×H)
+Kernel oneHotSumOfPieces(const OneHotSumSpec &spec);
+CompileOptions oneHotPiecesOptions(); ///< that suit these two
+
+/// The same in two steps for `labelSums`.
+///
+/// (one_hot C, label C, order C, run C, slot V, out pieces P)
+Kernel labelPieces();
+/// (one_hot C, order C, run C, slot V, pieces P, out sums V)
+Kernel labelSumsOfPieces();
+
+/// dX_i = r_i (E W)_i + t_i w_y [- uniform_i Σ_j u_j w_j][+ self_i x_i].
+///
+/// (e C×V, w V×H, label C, scale C, one_hot C, row C[, uniform C, class_sum 1×H][, self C, xc C×H], out dx
+/// N×H)
+///
+/// With `parts`: products (parts·P)×H, which `dHiddenParts` made, takes e's place.
+struct DHiddenSpec {
+  ElementType element, exponentials, output;
+  Block block;
+  bool uniform = false, self = false;
+  int64_t parts = 0;
+};
+Kernel dHidden(const DHiddenSpec &spec);
+constexpr Block kTotalBlock{8, 512}; ///< of the kernel that adds up parts
+
+/// E W by split-K: the classes are cut into parts, and part p's product of row i is row p P + i of
+/// `products`. P is a multiple of the block's rows. Rows beyond the valid ones are not defined.
+///
+/// (e C×V, w V×H, row C, out products (parts·P)×H)
+struct DHiddenPartsSpec {
+  ElementType element, exponentials;
+  Block block;
+  int64_t parts;
+};
+Kernel dHiddenParts(const DHiddenPartsSpec &spec);
+
+/// How a chunk's part of a gradient joins those of other chunks.
+struct Accumulation {
+  enum class Mode {
+    store,  ///< gradient = part
+    add,    ///< gradient += part, in fp32
+    finish, ///< gradient = partial + part; of db
+  };
+  Mode mode = Mode::store;
+  bool ontoOutput = false; ///< store, finish: the output's old contents are added, too
+  std::string str() const;
+};
+
+/// A chunk's part of dW = [gain] Eᵀ·xs + the rows of u [- f_j Σ_i uniform_i x_i, f_j = 1 or class_factor].
+///
+/// (e C×V, xs C×H, u C×H or V×H, slot V, validCount, first[, gain 1][, row_sum 1×H[, class_factor V]],
+///  out dw V×H)
+struct DWeightSpec {
+  ElementType exponentials, output;
+  Accumulation accumulation;
+  Block block;
+  bool uniform = false, classFactor = false, gain = false;
+  OneHotPlace place = OneHotPlace::slot;
+};
+Kernel dWeight(const DWeightSpec &spec);
+
+/// Rounds the fp32 sums of all chunks to a dW of 16 bits. The sums of the last H-K columns are in `partial`.
+/// `inPlace`: the sums of the first K columns, K at most H / 2, are in dW's own rows, each in the place of
+/// two numbers. `ontoOutput`: the output's old contents are added to those in `partial`. This launch takes
+/// less time than a last chunk's product that rounds, whose tiles would wait for what they add.
+///
+/// (partial V×(H-K), out dw V×H)
+struct RoundSumsSpec {
+  ElementType output;
+  bool inPlace = false, ontoOutput = false;
+};
+Kernel roundSums(const RoundSumsSpec &spec);
+/// The reverse, in place: numbers of dw become fp32, in dw's memory or, for the other columns, in `partial`.
+///
+/// (out partial V×(H-K), out dw V×H)
+Kernel widenSums(ElementType output);
+
+/// A chunk's part of db_j = Σ_i (E_ij r_i + [j = y_i] t_i [- f_j uniform_i]), from what `sumRows` made of the
+/// first term and `labelSums` of the second.
+///
+/// (parts P×V, label_sums V[, uniform C[, class_factor V]][, partial V], out db V)
+struct DBiasSpec {
+  ElementType output;
+  Accumulation accumulation;
+  bool uniform = false, classFactor = false;
+};
+Kernel dBias(const DBiasSpec &spec);
+
+/// Σ over blocks of kSummedRows rows of a matrix, each row times its factor; of a chunk the valid rows alone.
+/// To be compiled with `sumRowsOptions`.
+///
+/// (m R×H[, factor R][, validCount, first], out sum P×H)
+struct SumRowsSpec {
+  ElementType element;
+  bool factor = false, validRows = false;
+};
+constexpr int64_t kSummedRows = 512;
+Kernel sumRows(const SumRowsSpec &spec);
+/// On a GPU a program is one warp, whose lanes have columns of their own: nothing is exchanged.
+CompileOptions sumRowsOptions();
+
+/// 1 / |w_j| of a matrix's rows, and that times the class weight where there is one.
+///
+/// (w V×H[, class_weight V], out norm V[, out class_factor V])
+Kernel rowNorms(ElementType element, bool classWeight);
+
+/// The gradient of w_j from the gradient G_j of its direction: dW_j = G_j - ŵ_j (ŵ_j·G_j).
+///
+/// (w V×H, class_norm V[, g V×H], out dw V×H); without g, dw holds G.
+struct NormaliseSpec {
+  ElementType element, output;
+  bool inPlace = false, accumulate = false;
+};
+Kernel normalise(const NormaliseSpec &spec);
+
+/// A sketch by which large matrices are compared: of each row, a sum with fixed signs and the sum of squares.
+///
+/// (x R×C, out sums R, out squares R)
+Kernel sketchRows(ElementType element);
+
+} // namespace tilewright::lce

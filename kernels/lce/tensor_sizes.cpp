@@ -1,0 +1,60 @@
+#include <algorithm>
+
+#include "kernels/lce/label_sort.h"
+#include "kernels/lce/tensors.h"
+
+namespace tilewright::lce {
+
+int64_t paddedStride(int64_t columns, ElementType element) {
+  const int64_t line = 128 / elementBytes(element);
+  const int64_t stride = roundUp(columns, line);
+  return stride % (16 * line) == 0 ? stride + line : stride;
+}
+
+int64_t bytesOfE(const Scheme &scheme, int64_t rows, int64_t classes) {
+  const int64_t elements = saturatingProduct(rows, paddedStride(classes, scheme.exponentials));
+  return alignedBytes(saturatingProduct(elements, elementBytes(scheme.exponentials)));
+}
+
+int64_t bytesOfU(const Scheme &scheme, const Config &config, int64_t classes) {
+  if (!scheme.dWeight) return 0;
+  return alignedBytes(
+      saturatingProduct(std::min(classes, scheme.classes), 4 * config.weightColumns(scheme, classes)));
+}
+
+int64_t bytesOfSlice(const Scheme &scheme, const Config &config, int64_t most) {
+  const int64_t classes = std::min(most, scheme.classes);
+  return bytesOfE(scheme, scheme.rows, classes) + bytesOfU(scheme, config, classes);
+}
+
+bool sortsByDigits(const Scheme &scheme, const Config &config) {
+  if (!scheme.wantsClassGradients()) return false;
+  const TargetKind target = scheme.tensorCores ? TargetKind::nvptx : TargetKind::cpu;
+  return config.weightRows(scheme) > mostRankedRows(target);
+}
+
+bool hasRowsOfClasses(const Scheme &scheme, const Config &config) {
+  if (scheme.hasSecondPass) return true;
+  return sortsByDigits(scheme, config) && scheme.classes <= config.weightRows(scheme);
+}
+
+bool borrowsChunk(const Scheme &scheme, int64_t chunkRows) {
+  if (!scheme.hasSecondPass || scheme.borrowedBytes == 0) return false;
+  const int64_t rowBytes = saturatingProduct(scheme.rows, elementBytes(scheme.exponentials));
+  const int64_t kept = scheme.borrowedBytes / (scheme.classBytes() + rowBytes);
+  const int64_t rows = std::min(chunkRows, scheme.rows);
+  return bytesOfE(scheme, rows, scheme.classes) <= kept * scheme.classBytes();
+}
+
+int64_t keptSlice(const Scheme &scheme, const Config &config) {
+  const int64_t slice = bytesOfSlice(scheme, config, config.sliceClasses);
+  const int64_t u = bytesOfU(scheme, config, config.widestSlice());
+  return u <= slice ? config.widestSlice() : config.sliceClasses;
+}
+
+int64_t borrowedBegin(const Scheme &scheme, int64_t bytes) {
+  const int64_t left = scheme.borrowedBytes - bytes;
+  return left < 0 ? left : left / kTensorAlignment * kTensorAlignment;
+}
+
+} // namespace tilewright::lce
