@@ -382,6 +382,9 @@ def test_capture_in_a_cuda_graph():  # Liger 1292, torchtitan 3559
     graph.replay()
     with pytest.raises(tilewright.UserError, match="row 2"):
         tw.check()
+    y[2] = 0
+    graph.replay()
+    tw.check()
 
 
 def test_no_host_synchronisation():

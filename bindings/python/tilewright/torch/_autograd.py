@@ -280,7 +280,7 @@ def _d_logits(ctx, logits, target, class_weight, upstream) -> Tensor:
                            "call, found a second")
     ctx.is_spent = True
     d_logits = logits.detach()
-    _ops.run_logits_backward(d_logits, target, class_weight, *upstream, _calls.Options(*ctx.options), d_logits)
+    _ops.logits_backward_onto(d_logits, target, class_weight, *upstream, _calls.Options(*ctx.options), d_logits)
     return d_logits
 
 

@@ -22,14 +22,14 @@ class Statuses:
         self._free = []
         self._pending = deque()
         self._captured = []  # of runs in CUDA graphs: they belong to the graph
-        self._slabs = []  # the memory, which outlives all runs
+        self._words = {}  # by a status's address: its memory, which outlives all runs
 
     def _allocate(self) -> None:
         slab = torch.zeros(_SLAB * STATUS_BYTES, dtype=torch.uint8, pin_memory=True)
-        self._slabs.append(slab)
-        for index in range(_SLAB):
+        for words in slab.split(STATUS_BYTES):
             status = c_void_p()
-            call(library().tw_call_status_create, self._runtime, slab.data_ptr() + index * STATUS_BYTES, byref(status))
+            call(library().tw_call_status_create, self._runtime, words.data_ptr(), byref(status))
+            self._words[status.value] = words
             self._free.append(status)
 
     def take(self, captured: bool) -> c_void_p:
@@ -43,6 +43,8 @@ class Statuses:
 
     def poll(self) -> None:
         """Raises what the runs that are done reported; waits for none."""
+        if not self._pending:
+            return
         lib = library()
         with self._lock:
             while self._pending and lib.tw_call_status_is_done(self._pending[0]):
@@ -51,9 +53,14 @@ class Statuses:
                 call(lib.tw_call_status_error, status)
 
     def check_captured(self) -> None:
+        """Raises what replays of CUDA graphs reported, once; they are done."""
         with self._lock:
             for status in self._captured:
-                call(library().tw_call_status_error, status)
+                try:
+                    call(library().tw_call_status_error, status)
+                except UserError:
+                    self._words[status.value].zero_()
+                    raise
 
 
 class Device:
@@ -106,14 +113,16 @@ def check(wait: bool = True) -> None:
     here. It names the row and the label; its row took part as an ignored one. On a CPU the call itself raises.
 
     Args:
-        wait: wait for the work of all GPUs first. Without, what is not done yet is reported later.
+        wait: wait for the work of all GPUs first. Without, what is not done yet is reported later, and what replays of
+            CUDA graphs found is not looked at.
     """
     for device in list(_devices.values()):
         if device.is_cuda:
             if wait:
                 torch.cuda.synchronize(device.index)
             device.statuses.poll()
-            device.statuses.check_captured()
+            if wait:
+                device.statuses.check_captured()
 
 
 # DLPack's type codes: kDLInt 0, kDLFloat 2, kDLBfloat 4.

@@ -8,7 +8,7 @@ from typing import List, Optional
 import torch
 from torch import Tensor
 
-from .._library import PASS_BACKWARD, PASS_FUSED, REDUCTIONS
+from .._library import REDUCTIONS
 from . import _calls
 from ._calls import Options
 from ._devices import device_of
@@ -35,33 +35,33 @@ def _present(**tensors) -> dict:
 
 
 def _dense(vector: Optional[Tensor]) -> Optional[Tensor]:
-    """An upstream gradient as kernels read it: float32, elements adjacent (autograd's are often expanded)."""
-    return None if vector is None else vector.to(torch.float32).contiguous()
+    """A vector as kernels read it: float32, elements adjacent (autograd's upstream gradients are often expanded)."""
+    if vector is None or vector.dtype == torch.float32 and vector.is_contiguous():
+        return vector
+    return vector.to(torch.float32).contiguous()
+
+
+def _contiguous(vector: Optional[Tensor]) -> Optional[Tensor]:
+    return None if vector is None else vector.contiguous()
 
 
 def _allows_tf32(matrix: Tensor) -> bool:
-    return matrix.is_cuda and matrix.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32
+    return matrix.dtype == torch.float32 and matrix.is_cuda and torch.backends.cuda.matmul.allow_tf32
 
 
-def _linear_inputs(input, weight, target, bias, class_weight) -> dict:
-    return _present(hidden=_rows(input), weight=_rows(weight), label=target.contiguous(), bias=_dense_bias(bias),
-                    class_weight=_dense(class_weight))
+_ROW_TYPES = (torch.float32, torch.float32, torch.int32, torch.int32)
+_ROW_NAMES = ("lse", "entropy", "argmax", "correct")
 
 
-def _dense_bias(bias: Optional[Tensor]) -> Optional[Tensor]:
-    return None if bias is None else bias.contiguous()
-
-
-def row_outputs(like: Tensor, rows: int, wants: List[bool]) -> dict:
+def _row_outputs(like: Tensor, wants: List[bool]) -> dict:
     """Empty vectors of a row's values: those of lse, entropy, argmax and correct that are wanted."""
-    types = (torch.float32, torch.float32, torch.int32, torch.int32)
-    names = ("lse", "entropy", "argmax", "correct")
+    rows = like.shape[0]
     return {name: like.new_empty(rows, dtype=type)
-            for name, type, wanted in zip(names, types, wants) if wanted}
+            for name, type, wanted in zip(_ROW_NAMES, _ROW_TYPES, wants) if wanted}
 
 
-def _loss(like: Tensor, rows: int, reduction: int) -> Tensor:
-    return like.new_empty(rows if reduction == _NONE else (), dtype=torch.float32)
+def _loss(like: Tensor, reduction: int) -> Tensor:
+    return like.new_empty(like.shape[0] if reduction == _NONE else (), dtype=torch.float32)
 
 
 def _gradients(input, weight, bias, d_input, d_weight, d_bias) -> dict:
@@ -77,10 +77,13 @@ _library.define(
     "ScalarType? d_weight, ScalarType? d_bias) -> Tensor[]")
 
 
-def _linear_forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias) -> dict:
-    rows = input.shape[0]
-    return {"loss": _loss(input, rows, reduction), **row_outputs(input, rows, wants),
+def _forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias) -> dict:
+    return {"loss": _loss(input, reduction), **_row_outputs(input, wants),
             **_gradients(input, weight, bias, d_input, d_weight, d_bias)}
+
+
+def _margin(margin):
+    return None if margin is None else tuple(margin)
 
 
 def linear_forward(input, weight, target, bias, class_weight, upstream, reduction, ignore_index, label_smoothing,
@@ -96,19 +99,19 @@ def linear_forward(input, weight, target, bias, class_weight, upstream, reductio
     device = device_of(input)
     if device.statuses:
         device.statuses.poll()
-    options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap,
-                      None if margin is None else tuple(margin), workspace_limit, quiet_zeros, _allows_tf32(input))
-    outputs = _linear_forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias)
-    tensors = {**_linear_inputs(input, weight, target, bias, class_weight), **_present(grad_output=_dense(upstream)),
-               **outputs}
-    _calls.linear(device, PASS_FUSED, options, tensors).run(tensors, reports=True)
-    return list(outputs.values())
+    options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, _margin(margin),
+                      workspace_limit, quiet_zeros, _allows_tf32(input))
+    inputs = (_rows(input), _rows(weight), target.contiguous(), _contiguous(bias), _dense(class_weight),
+              _dense(upstream))
+    return _calls.run(
+        device, _calls.FORWARD, options, (*wants, d_input, d_weight, d_bias), inputs,
+        lambda: _forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias), reports=True)
 
 
 def _linear_forward_fake(input, weight, target, bias, class_weight, upstream, reduction, ignore_index,
                          label_smoothing, z_loss, logit_scale, softcap, margin, workspace_limit, quiet_zeros, wants,
                          d_input, d_weight, d_bias):
-    return list(_linear_forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias).values())
+    return list(_forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias).values())
 
 
 _library.define(
@@ -116,30 +119,24 @@ _library.define(
     f"{_LINEAR_OPTIONS}, ScalarType? d_input, ScalarType? d_weight, ScalarType? d_bias) -> Tensor[]")
 
 
-def _zero_of_loss(lse: Tensor, reduction: int) -> Tensor:
-    return torch.zeros(lse.shape if reduction == _NONE else (), dtype=torch.float32, device=lse.device)
-
-
-def _run_backward(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, options,
-                  outputs) -> None:
-    device = device_of(input)
+def _backward_inputs(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
+                     reduction) -> tuple:
     if grad_loss is None:
-        grad_loss = _zero_of_loss(lse, options.reduction)
-    tensors = {**_linear_inputs(input, weight, target, bias, class_weight),
-               **_present(grad_output=_dense(grad_loss), grad_lse=_dense(grad_lse),
-                          grad_entropy=_dense(grad_entropy), saved_lse=lse), **outputs}
-    _calls.linear(device, PASS_BACKWARD, options, tensors).run(tensors, reports=False)
+        grad_loss = torch.zeros_like(_loss(input, reduction))
+    return (_rows(input), _rows(weight), target.contiguous(), _contiguous(bias), _dense(class_weight),
+            _dense(grad_loss), _dense(grad_lse), _dense(grad_entropy), lse.contiguous())
 
 
 def linear_backward(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, reduction,
                     ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, workspace_limit, quiet_zeros,
                     d_input, d_weight, d_bias) -> List[Tensor]:
     """The gradients from the lse of a forward call, for the gradients that arrive for loss, lse and entropy."""
-    options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap,
-                      None if margin is None else tuple(margin), workspace_limit, quiet_zeros, _allows_tf32(input))
-    outputs = _gradients(input, weight, bias, d_input, d_weight, d_bias)
-    _run_backward(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, options, outputs)
-    return list(outputs.values())
+    options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, _margin(margin),
+                      workspace_limit, quiet_zeros, _allows_tf32(input))
+    inputs = _backward_inputs(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
+                              reduction)
+    return _calls.run(device_of(input), _calls.BACKWARD, options, (d_input, d_weight, d_bias), inputs,
+                      lambda: _gradients(input, weight, bias, d_input, d_weight, d_bias), reports=False)
 
 
 def _linear_backward_fake(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
@@ -149,10 +146,12 @@ def _linear_backward_fake(input, weight, target, bias, class_weight, lse, grad_l
 
 
 def linear_backward_onto(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, options,
-                         outputs) -> None:
+                         outputs: dict) -> None:
     """As `linear_backward`, with d_weight and d_bias of `outputs` added to what they hold. No operation of torch's."""
     options = Options(*options)._replace(tf32=_allows_tf32(input), accumulate=True)
-    _run_backward(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, options, outputs)
+    inputs = _backward_inputs(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
+                              options.reduction)
+    _calls.run_onto(device_of(input), _calls.BACKWARD, options, inputs, outputs)
 
 
 _library.define(
@@ -166,18 +165,14 @@ def logits_forward(logits, target, class_weight, reduction, ignore_index, label_
     if device.statuses:
         device.statuses.poll()
     options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
-    rows = logits.shape[0]
-    outputs = {"loss": _loss(logits, rows, reduction), **row_outputs(logits, rows, wants)}
-    tensors = {"logits": _rows(logits), "label": target.contiguous(), **_present(class_weight=_dense(class_weight)),
-               **outputs}
-    _calls.over_logits(device, options, tensors).run(tensors, reports=True)
-    return list(outputs.values())
+    inputs = (_rows(logits), target.contiguous(), _dense(class_weight), None, None, None)
+    return _calls.run(device, _calls.OVER_LOGITS, options, tuple(wants), inputs,
+                      lambda: {"loss": _loss(logits, reduction), **_row_outputs(logits, wants)}, reports=True)
 
 
 def _logits_forward_fake(logits, target, class_weight, reduction, ignore_index, label_smoothing, z_loss, logit_scale,
                          softcap, wants):
-    rows = logits.shape[0]
-    return [_loss(logits, rows, reduction), *row_outputs(logits, rows, wants).values()]
+    return [_loss(logits, reduction), *_row_outputs(logits, wants).values()]
 
 
 _library.define(
@@ -185,16 +180,15 @@ _library.define(
     f"Tensor? grad_entropy, {_LOSS_OPTIONS}) -> Tensor")
 
 
-def run_logits_backward(logits, target, class_weight, grad_loss, grad_lse, grad_entropy, options: Options,
-                        d_logits: Tensor) -> None:
-    """Stores the gradient of the logits in `d_logits`, which may be the logits themselves."""
-    loss = _loss(logits, logits.shape[0], options.reduction)  # kernels make it again, and nobody reads it
+def logits_backward_onto(logits, target, class_weight, grad_loss, grad_lse, grad_entropy, options: Options,
+                         d_logits: Tensor) -> None:
+    """Stores the gradient of the logits in `d_logits`, which may be the logits themselves. No operation of torch's."""
+    loss = _loss(logits, options.reduction)  # kernels make it again, and nobody reads it
     if grad_loss is None:
         grad_loss = torch.zeros_like(loss)
-    tensors = {"logits": logits, "label": target.contiguous(),
-               **_present(class_weight=_dense(class_weight), grad_output=_dense(grad_loss), grad_lse=_dense(grad_lse),
-                          grad_entropy=_dense(grad_entropy)), "loss": loss, "d_logits": d_logits}
-    _calls.over_logits(device_of(logits), options, tensors).run(tensors, reports=False)
+    inputs = (logits, target.contiguous(), _dense(class_weight), _dense(grad_loss), _dense(grad_lse),
+              _dense(grad_entropy))
+    _calls.run_onto(device_of(logits), _calls.OVER_LOGITS, options, inputs, {"loss": loss, "d_logits": d_logits})
 
 
 def logits_backward(logits, target, class_weight, grad_loss, grad_lse, grad_entropy, reduction, ignore_index,
@@ -202,7 +196,7 @@ def logits_backward(logits, target, class_weight, grad_loss, grad_lse, grad_entr
     """The gradient of the logits, for the gradients that arrive for loss, lse and entropy."""
     options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
     d_logits = logits.new_empty(logits.shape)
-    run_logits_backward(_rows(logits), target, class_weight, grad_loss, grad_lse, grad_entropy, options, d_logits)
+    logits_backward_onto(_rows(logits), target, class_weight, grad_loss, grad_lse, grad_entropy, options, d_logits)
     return d_logits
 
 

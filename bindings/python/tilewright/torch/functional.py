@@ -61,7 +61,7 @@ def _flat_target(target: Tensor, shift: int, ignore_index: int) -> Tensor:
         target = target.to(torch.int64)
     if shift:
         target = torch.nn.functional.pad(target[..., shift:], (0, shift), value=ignore_index)
-    return target.reshape(-1)
+    return target if target.dim() == 1 else target.reshape(-1)
 
 
 def _rows_again(values: Optional[Tensor], shape: torch.Size, shift: int) -> Optional[Tensor]:
@@ -208,44 +208,79 @@ def linear_cross_entropy(
             class. On a GPU the latter is raised by a later call, or by `tilewright.torch.check()`.
     """
     _expect(group is None, "group", "None: a vocabulary over several GPUs is not offered yet", group)
-    others = (("weight", weight), ("row_weight", row_weight))
-    _check_linear(input, linear_weight, linear_bias, target, others)
+    if main_grad:
+        _check_main_grad(linear_weight)
+    if isinstance(margin, list):
+        margin = tuple(margin)
+    tensors = (input, linear_weight, target, linear_bias, weight, row_weight)
+    options = (reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift, workspace_limit,
+               quiet_zeros, main_grad, return_lse, return_entropy, return_argmax, return_correct)
+    if torch.compiler.is_compiling():
+        function, plan = CompiledLinearCrossEntropy, _plan_of(tensors, *options)
+    else:
+        function, plan = LinearCrossEntropy, _plan_again(tensors, options)
+
+    hidden = input if input.dim() == 2 else input.reshape(-1, input.shape[-1])
+    labels = _flat_target(target, shift, plan.options[1])
+    row_factor = None
+    if row_weight is not None:
+        if row_weight.shape != target.shape:
+            row_weight = torch.nn.functional.pad(row_weight, (0, shift))
+        if reduction != "none":
+            row_factor = _row_factor(row_weight, labels, weight, plan.options)
+    loss, lse, entropy, argmax, correct = function.apply(hidden, linear_weight, linear_bias, labels, weight, row_factor,
+                                                         plan)
+    if reduction == "none" and row_weight is not None:
+        loss = loss * row_weight.reshape(-1)
+    return _output(loss, lse, entropy, correct, argmax, target.shape, shift, reduction)
+
+
+_plans = {}
+_MOST_PLANS = 1024
+
+
+def _fact(tensor: Optional[Tensor]):
+    """What a plan depends on, of a tensor."""
+    return None if tensor is None else (tensor.shape, tensor.dtype, tensor.device, tensor.requires_grad, type(tensor))
+
+
+def _plan_again(tensors: tuple, options: tuple) -> LinearPlan:
+    """The plan, checked once for such arguments: checks take longer than a launch."""
+    device = tensors[0].device.type
+    mode = (torch.is_grad_enabled(), torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device))
+    key = (mode, options, *map(_fact, tensors))
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _plan_of(tensors, *options)
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        _plans[key] = plan
+    return plan
+
+
+def _plan_of(tensors, reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift,
+             workspace_limit, quiet_zeros, main_grad, *wants) -> LinearPlan:
+    """Checks the arguments of `linear_cross_entropy`; what they ask for."""
+    input, linear_weight, target, linear_bias, weight, row_weight = tensors
+    _check_linear(input, linear_weight, linear_bias, target, (("weight", weight), ("row_weight", row_weight)))
     _check_target(target, input.shape[:-1], shift)
     _check_class_weight(weight, linear_weight.shape[0])
     options = _loss_options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
     if margin is not None:
         margin = (float(margin), 1.0) if isinstance(margin, (int, float)) else (float(margin[0]), float(margin[1]))
-    if main_grad:
-        _check_main_grad(linear_weight)
     limit = 0 if workspace_limit is None else int(workspace_limit)
     _expect(workspace_limit is None or limit > 0, "workspace_limit", "None or more than 0 bytes", workspace_limit)
-
-    labels = _flat_target(target, shift, options[1])
-    row_factor = None
-    if row_weight is not None:
-        _expect(row_weight.shape in (target.shape, _shifted(target.shape, shift)), "row_weight",
-                f"shape {tuple(_shifted(target.shape, shift))}", tuple(row_weight.shape))
-        if row_weight.shape != target.shape:
-            row_weight = torch.nn.functional.pad(row_weight, (0, shift))
-        if reduction != "none":
-            row_factor = _row_factor(row_weight, labels, weight, options)
+    _expect(row_weight is None or row_weight.shape in (target.shape, _shifted(target.shape, shift)), "row_weight",
+            f"shape {tuple(_shifted(target.shape, shift))}", None if row_weight is None else tuple(row_weight.shape))
     grad = torch.is_grad_enabled()
-    needs = (grad and input.requires_grad, grad and linear_weight.requires_grad,
-             grad and linear_bias is not None and linear_bias.requires_grad)
-    compiling = torch.compiler.is_compiling()
-    plan = LinearPlan(
-        options=(*options, margin, limit, quiet_zeros), compute=_compute_type(input, linear_weight),
-        wants=(return_lse, return_entropy, return_argmax, return_correct), needs=needs,
-        saves_gradients=any(needs) and reduction != "none" and not main_grad
-        and not (compiling and (return_lse or return_entropy)),
-        main_grad=main_grad,
+    needs = tuple(grad and tensor is not None and tensor.requires_grad for tensor in (input, linear_weight, linear_bias))
+    saves_gradients = any(needs) and reduction != "none" and not main_grad
+    if torch.compiler.is_compiling() and (wants[0] or wants[1]):
+        saves_gradients = False  # the graph cannot tell whether a gradient arrives for lse or entropy
+    return LinearPlan(
+        options=(*options, margin, limit, quiet_zeros), compute=_compute_type(input, linear_weight), wants=wants,
+        needs=needs, saves_gradients=saves_gradients, main_grad=main_grad,
         dtypes=(input.dtype, linear_weight.dtype, None if linear_bias is None else linear_bias.dtype))
-    function = CompiledLinearCrossEntropy if compiling else LinearCrossEntropy
-    loss, lse, entropy, argmax, correct = function.apply(
-        input.reshape(-1, input.shape[-1]), linear_weight, linear_bias, labels, weight, row_factor, plan)
-    if reduction == "none" and row_weight is not None:
-        loss = loss * row_weight.reshape(-1)
-    return _output(loss, lse, entropy, correct, argmax, target.shape, shift, reduction)
 
 
 def _shifted(shape: torch.Size, shift: int) -> torch.Size:

@@ -1,0 +1,1 @@
+"""Speed, memory and accuracy beside whatever peers are installed: `python -m tilewright.torch.benchmark --help`."""
