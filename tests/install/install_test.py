@@ -89,6 +89,11 @@ class InstallTest(unittest.TestCase):
         self.assertIn("[libtilewright.so.1]", dynamic)
         self.assertIn("NODELETE", dynamic)
 
+    def test_glibc_2_34_is_enough(self):
+        symbols = self.run_program("objdump", "-T", self.library())
+        versions = {tuple(map(int, found.split("."))) for found in re.findall(r"GLIBC_([0-9.]+)", symbols)}
+        self.assertLessEqual(max(versions), (2, 34))
+
     def run_python(self, program):
         return self.run_program("python3", "-B", "-c", program, self.library()).split()
 
