@@ -321,7 +321,7 @@ def test_mistakes_are_said_in_words(device):
         (dict(shift=N + 1), "shift"),
         (dict(weight=torch.ones(3, device=device)), "weight: expected shape"),
         (dict(row_weight=torch.ones(3, device=device)), "row_weight: expected shape"),
-        (dict(group=object()), "group: expected None"),
+        (dict(group=object()), "group: expected a torch.distributed.ProcessGroup"),
         (dict(main_grad=True), "main_grad: expected linear_weight.main_grad"),
         (dict(margin=(0.1, 2.0), softcap=3.0), "LMCL goes with no softcap"),
     ]

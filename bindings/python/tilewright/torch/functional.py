@@ -168,6 +168,7 @@ def linear_cross_entropy(
     quiet_zeros: bool = True,
     main_grad: bool = False,
     group=None,
+    dx_reduce: str = "all_reduce",
 ) -> Union[Tensor, LossOutput]:
     """Cross entropy of the logits input·linear_weightᵀ + linear_bias, which never are in memory.
 
@@ -198,7 +199,15 @@ def linear_cross_entropy(
         main_grad: dW is added to linear_weight.main_grad, (V, H), float32, during the backward call, and not to .grad.
             Where the weight has the attribute grad_added_to_main_grad (Megatron-LM), it becomes true, and autograd gets
             zeros, which leaves the gradient of a tied embedding right. Makes four products of three.
-        group: processes that share the vocabulary. Not yet offered: UserError.
+        group: the torch.distributed.ProcessGroup whose ranks share the vocabulary (tensor parallelism). linear_weight,
+            linear_bias and weight have this rank's classes (ranks may have different numbers; a DTensor sharded by its
+            classes will do), target numbers the classes of all ranks in their order, and every rank calls this with the
+            same rows and options, and gets the same bits. Makes four products of three, and gathers a few numbers a
+            row. Not with margin, torch.compile, or label_smoothing beside softcap. The first call with a shape compares
+            the ranks' options, and waits for that.
+        dx_reduce: with a group: 'all_reduce': input's gradient is added up over the ranks. 'reduce_scatter': input is
+            this rank's equal part of the rows (sequence parallelism), of which all are gathered, and gets its part of
+            the sum. 'none': input's gradient is this rank's part of the sum.
 
     Returns:
         The loss: float32 whatever the inputs' type, () or, with 'none', target's shape; or a LossOutput.
@@ -207,9 +216,17 @@ def linear_cross_entropy(
         tilewright.UserError (a ValueError): a shape, type or option that does not fit; on a CPU a target that is no
             class. On a GPU the latter is raised by a later call, or by `tilewright.torch.check()`.
     """
-    _expect(group is None, "group", "None: a vocabulary over several GPUs is not offered yet", group)
     if main_grad:
         _check_main_grad(linear_weight)
+    if group is not None:
+        from . import _parallel  # which calls this function for the rank's own classes
+
+        return _output(*_parallel.linear_cross_entropy(
+            group, dx_reduce, input, linear_weight, target, linear_bias=linear_bias, weight=weight, reduction=reduction,
+            ignore_index=ignore_index, label_smoothing=label_smoothing, z_loss=z_loss, logit_scale=logit_scale,
+            softcap=softcap, margin=margin, shift=shift, row_weight=row_weight,
+            wants=(return_lse, return_entropy, return_argmax, return_correct), workspace_limit=workspace_limit,
+            quiet_zeros=quiet_zeros, main_grad=main_grad), target.shape, shift, reduction)
     if isinstance(margin, list):
         margin = tuple(margin)
     tensors = (input, linear_weight, target, linear_bias, weight, row_weight)

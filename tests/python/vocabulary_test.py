@@ -1,0 +1,343 @@
+"""A vocabulary shared among processes (gloo, on the CPU) gives what one process computes.
+
+Each test runs a function of this file in several processes; what it raises there fails the test.
+"""
+
+import math
+import multiprocessing
+import os
+import socket
+import traceback
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import reference
+import tilewright
+from tilewright.torch import linear_cross_entropy
+
+SIZES = {1: [50], 2: [37, 13], 3: [20, 29, 1], 4: [16, 8, 20, 6]}
+ROWS, HIDDEN, CLASSES = 24, 20, 50
+
+
+def _serve(rank, ranks, port, connection):
+    """One rank: runs what arrives until None does, and answers with the traceback of what it raised."""
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), TILEWRIGHT_NUM_THREADS="1")
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=ranks, timeout=timedelta(seconds=60))
+    while (work := connection.recv()) is not None:
+        function, arguments = work
+        try:
+            function(rank, ranks, *arguments)
+            connection.send(None)
+        except BaseException:
+            connection.send(traceback.format_exc())
+
+
+class Ranks:
+    """Processes that are ranks of one group."""
+
+    def __init__(self, ranks):
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["torch", "torch.distributed"])
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        ends = [context.Pipe() for _ in range(ranks)]
+        self.connections = [end[0] for end in ends]
+        self.processes = [context.Process(target=_serve, args=(rank, ranks, port, ends[rank][1]), daemon=True)
+                          for rank in range(ranks)]
+        for process in self.processes:
+            process.start()
+        for end in ends:
+            end[1].close()
+
+    def run(self, function, *arguments):
+        for connection in self.connections:
+            connection.send((function, arguments))
+        failures = []
+        for rank, connection in enumerate(self.connections):
+            try:
+                answer = connection.recv() if connection.poll(120) else "no answer within two minutes"
+            except EOFError:
+                answer = None if function is _one_dies else "the process died"
+            if answer is not None:
+                failures.append(f"rank {rank}: {answer}")
+        assert not failures, "\n".join(failures)
+
+    def stop(self):
+        for process in self.processes:
+            process.kill()
+
+
+_running = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _processes():
+    yield
+    for ranks in _running.values():
+        ranks.stop()
+
+
+def run(ranks, function, *arguments):
+    """Runs function(rank, ranks, *arguments) in as many processes, which later tests use again."""
+    if ranks not in _running:
+        _running[ranks] = Ranks(ranks)
+    _running[ranks].run(function, *arguments)
+
+
+def problem(dtype=torch.float32, ignored=True):
+    torch.manual_seed(7)
+    x = torch.randn(ROWS, HIDDEN, dtype=dtype, requires_grad=True)
+    w = torch.randn(CLASSES, HIDDEN, dtype=dtype, requires_grad=True)
+    y = torch.randint(0, CLASSES, (ROWS,))
+    if ignored:
+        y[::5] = -100
+    return x, w, y
+
+
+def shard_of(tensor, rank, ranks):
+    return None if tensor is None else tensor.detach().split(SIZES[ranks])[rank].clone()
+
+
+def same_on_all(tensor):
+    """Fails unless all ranks have the same bits."""
+    others = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(others, tensor.contiguous())
+    assert all(torch.equal(tensor, other) for other in others)
+
+
+def check(rank, ranks, options, with_bias, with_weight, dtype, tolerance):
+    x, w, y = problem(dtype)
+    bias = torch.randn(CLASSES, requires_grad=True) if with_bias else None
+    class_weight = torch.rand(CLASSES) if with_weight else None
+    upstream = torch.rand(ROWS)
+
+    def total(loss, lse, entropy):
+        parts = [(loss * upstream.to(loss.dtype)).sum() if loss.dim() else 1.5 * loss]
+        if options.get("return_lse"):
+            parts.append((lse * upstream.to(lse.dtype)).sum())
+        if options.get("return_entropy"):
+            parts.append((entropy * upstream.flip(0).to(entropy.dtype)).sum())
+        return sum(parts)
+
+    of_reference = {k: v for k, v in options.items() if not k.startswith("return_")}
+    want = reference.linear_cross_entropy(x, w, y, linear_bias=bias, weight=class_weight, **of_reference)
+    leaves = [t for t in (x, w, bias) if t is not None]
+    expected = torch.autograd.grad(total(*want), leaves)
+
+    mine = [x.detach().clone(), shard_of(w, rank, ranks), shard_of(bias, rank, ranks)]
+    for tensor in mine:
+        if tensor is not None:
+            tensor.requires_grad_(True)
+    found = linear_cross_entropy(mine[0], mine[1], y, linear_bias=mine[2], weight=shard_of(class_weight, rank, ranks),
+                                 group=dist.group.WORLD, **options)
+    loss, lse, entropy = (found, None, None) if isinstance(found, torch.Tensor) else found[:3]
+    gradients = torch.autograd.grad(total(loss, lse, entropy), [t for t in mine if t is not None])
+    assert reference.relative(loss, want[0]) < 3e-6
+    for values, wanted in ((lse, want[1]), (entropy, want[2])):
+        if values is not None:
+            assert reference.relative(values, wanted) < 3e-6
+            same_on_all(values)
+    same_on_all(loss.detach())
+    same_on_all(gradients[0])
+    assert reference.relative(gradients[0], expected[0]) < tolerance
+    for gradient, wanted in zip(gradients[1:], expected[1:]):
+        assert (gradient - wanted.split(SIZES[ranks])[rank]).norm() < tolerance * wanted.norm()
+
+
+OPTIONS = {
+    "plain": {},
+    "sum": {"reduction": "sum"},
+    "none": {"reduction": "none"},
+    "z_loss": {"z_loss": 0.1},
+    "scale": {"logit_scale": -0.7},
+    "softcap": {"softcap": 3.0},
+    "smoothing": {"label_smoothing": 0.2},
+    "lse": {"reduction": "none", "return_lse": True},
+    "entropy": {"reduction": "none", "return_entropy": True, "return_lse": True, "softcap": 5.0},
+    "entropy of a mean": {"return_entropy": True, "z_loss": 0.01, "label_smoothing": 0.1},
+}
+
+
+@pytest.mark.parametrize("ranks", sorted(SIZES))
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_is_that_of_one_process(ranks, name):
+    run(ranks, check, OPTIONS[name], False, False, torch.float32, 2e-5)
+
+
+def test_bias_and_class_weights():
+    run(3, check, {"label_smoothing": 0.1}, True, True, torch.float32, 2e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_of_16_bits(dtype):
+    run(2, check, {"return_entropy": True}, True, False, dtype, 8e-3)
+
+
+def _small_losses(rank, ranks):
+    x, w = 30 * torch.eye(8), torch.eye(8)
+    loss = linear_cross_entropy(x, w[rank * 4:rank * 4 + 4], torch.arange(8), reduction="none", group=dist.group.WORLD)
+    wanted = torch.tensor(7 * math.exp(-30)).log1p()
+    assert reference.relative(loss, wanted.expand(8)) < 1e-5
+
+
+def test_small_losses_keep_their_digits():
+    run(2, _small_losses)
+
+
+def _best(rank, ranks):
+    x, w, y = problem()
+    y = torch.where(torch.arange(ROWS) % 2 == 0, (x @ w.T).argmax(1), y)  # half of them right
+    y[3] = -100
+    found = linear_cross_entropy(x.detach(), shard_of(w, rank, ranks), y, group=dist.group.WORLD, return_argmax=True,
+                                 return_correct=True)
+    best = torch.where(y == -100, -1, (x.double() @ w.double().T).argmax(1))
+    assert torch.equal(found.argmax.long(), best)
+    assert torch.equal(found.correct.bool(), best == y)
+
+
+def test_argmax_and_correct_are_over_all_ranks():
+    run(3, _best)
+
+
+def _no_label_here(rank, ranks):
+    x, w, y = problem(ignored=False)
+    y = y % SIZES[2][0]  # all labels are rank 0's
+    mine = shard_of(w, rank, ranks).requires_grad_(True)
+    loss = linear_cross_entropy(x, mine, y, group=dist.group.WORLD)
+    wanted = reference.linear_cross_entropy(x, w, y)[0]
+    expected, = torch.autograd.grad(wanted, [w])
+    loss.backward()
+    assert reference.relative(loss, wanted) < 1e-6
+    assert reference.relative(mine.grad, expected.split(SIZES[2])[rank]) < 2e-5
+
+
+def test_a_rank_without_any_label():
+    run(2, _no_label_here)
+
+
+def _all_ignored(rank, ranks):
+    x, w, y = problem()
+    mine = shard_of(w, rank, ranks).requires_grad_(True)
+    loss = linear_cross_entropy(x, mine, torch.full_like(y, -100), group=dist.group.WORLD)
+    loss.backward()
+    assert loss == 0 and not mine.grad.any() and not x.grad.any()
+
+
+def test_all_rows_ignored():
+    run(2, _all_ignored)
+
+
+def _bad_label(rank, ranks):
+    x, w, y = problem()
+    y[7] = CLASSES
+    with pytest.raises(tilewright.UserError, match=f"row 7.*{CLASSES}|{CLASSES}.*row 7"):
+        linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD)
+
+
+def test_a_label_of_no_rank_is_an_error_on_all():
+    run(2, _bad_label)
+
+
+def _sequence_parallel(rank, ranks):
+    x, w, y = problem()
+    wanted = reference.linear_cross_entropy(x, w, y)[0]
+    d_x, d_w = torch.autograd.grad(wanted, [x, w])
+    rows = x.detach().chunk(ranks)[rank].clone().requires_grad_(True)
+    mine = shard_of(w, rank, ranks).requires_grad_(True)
+    loss = linear_cross_entropy(rows, mine, y, group=dist.group.WORLD, dx_reduce="reduce_scatter")
+    loss.backward()
+    assert reference.relative(loss, wanted) < 1e-6
+    assert reference.relative(rows.grad, d_x.chunk(ranks)[rank]) < 2e-5
+    assert reference.relative(mine.grad, d_w.split(SIZES[ranks])[rank]) < 2e-5
+
+
+def test_rows_over_ranks():
+    run(2, _sequence_parallel)
+
+
+def _parts_of_dx(rank, ranks):
+    x, w, y = problem()
+    expected, = torch.autograd.grad(reference.linear_cross_entropy(x, w, y)[0], [x])
+    linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD, dx_reduce="none").backward()
+    part = x.grad.clone()
+    dist.all_reduce(part)
+    assert reference.relative(part, expected) < 2e-5
+
+
+def test_the_caller_may_add_up_dx():
+    run(2, _parts_of_dx)
+
+
+def _sharded_weight(rank, ranks):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    x, w, y = problem()
+    expected, = torch.autograd.grad(reference.linear_cross_entropy(x, w, y)[0], [w])
+    mesh = init_device_mesh("cpu", (ranks,))
+    weight = torch.nn.Parameter(distribute_tensor(w.detach(), mesh, [Shard(0)]))
+    linear_cross_entropy(x.detach(), weight, y, group=mesh.get_group()).backward()
+    assert reference.relative(weight.grad.full_tensor(), expected) < 2e-5
+
+
+def test_a_sharded_dtensor():
+    run(2, _sharded_weight)
+
+
+def _disagree(rank, ranks):
+    x, w, y = problem()
+    with pytest.raises(tilewright.UserError, match="on rank 0 and .* on rank 1"):
+        linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD, z_loss=0.3 + rank)
+
+
+def test_ranks_that_ask_for_different_things_are_told():
+    run(2, _disagree)
+
+
+def _disagree_later(rank, ranks):
+    x, w, y = problem()
+    os.environ["TILEWRIGHT_CHECK_RANKS"] = "1"
+    for z_loss in (0.0, 0.1):  # all ranks agreed on both
+        linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD, z_loss=z_loss)
+    with pytest.raises(tilewright.UserError, match="on rank 0 and .* on rank 1"):
+        linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD, z_loss=0.1 * rank)
+    del os.environ["TILEWRIGHT_CHECK_RANKS"]
+
+
+def test_a_debug_mode_compares_every_call():
+    run(2, _disagree_later)
+
+
+def _one_dies(rank, ranks):
+    x, w, y = problem()
+    linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD)
+    if rank == 1:
+        os._exit(0)
+    with pytest.raises(RuntimeError):
+        linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD)
+
+
+def test_a_rank_that_dies_is_torchs_error_on_the_others():
+    ranks = Ranks(2)
+    ranks.run(_one_dies)
+    ranks.stop()
+
+
+@pytest.mark.parametrize("options, match", [
+    ({"margin": 0.3}, "margin"),
+    ({"label_smoothing": 0.1, "softcap": 2.0}, "softcap"),
+    ({"dx_reduce": "sum"}, "dx_reduce"),
+])
+def test_what_is_not_offered_is_said(options, match):
+    run(1, _refused, options, match)
+
+
+def _refused(rank, ranks, options, match):
+    x, w, y = problem()
+    with pytest.raises(tilewright.UserError, match=match):
+        linear_cross_entropy(x, w, y, group=dist.group.WORLD, **options)
