@@ -1,0 +1,213 @@
+"""Other libraries' names and signatures over ours, and the patches with their undoing."""
+
+import inspect
+
+import pytest
+import reference
+import torch
+import torch.nn.functional as F
+
+from tilewright.torch import compat
+from tilewright.torch.compat import cut_cross_entropy, lcel, liger, mevo, quack, verl
+
+N, H, V = 24, 16, 101
+
+
+@pytest.fixture
+def problem(device):
+    x = torch.randn(N, H, device=device, requires_grad=True)
+    w = torch.randn(V, H, device=device, requires_grad=True)
+    y = torch.randint(0, V, (N,), device=device)
+    return x, w, y
+
+
+def check(ours, theirs, inputs):
+    assert torch.allclose(ours.double(), theirs.double(), rtol=1e-5, atol=1e-5)
+    for a, b in zip(torch.autograd.grad(ours, inputs), torch.autograd.grad(theirs, inputs)):
+        assert reference.relative(a, b) < 1e-4
+
+
+def ignoring(y):
+    y = y.clone()
+    y[::4] = -100
+    return y
+
+
+def test_liger(problem):
+    x, w, y = problem
+    y = ignoring(y)
+    weight = torch.rand(V, device=x.device)
+    out = liger.liger_fused_linear_cross_entropy(x, w, y, None, weight, -100, 0.01, 0.1, "mean", 8.0, True,
+                                                 return_token_accuracy=True, return_predicted_tokens=True)
+    loss, lse, _ = reference.linear_cross_entropy(x, w, y, weight=weight, z_loss=0.01, label_smoothing=0.1,
+                                                  softcap=8.0)
+    check(out.loss, loss, [x, w])
+    valid = y != -100
+    assert torch.allclose(out.z_loss.double(), 0.01 * lse.square().sum() / valid.sum())
+    guess = (x @ w.T).argmax(1)
+    assert torch.allclose(out.token_accuracy, (guess == y)[valid].float().mean())
+    assert torch.equal(out.predicted_tokens[valid], guess[valid])
+    module = liger.LigerFusedLinearCrossEntropyLoss(reduction="sum")
+    check(module(w, x, y), F.cross_entropy(x @ w.T, y, reduction="sum"), [x, w])
+
+
+def test_liger_token_scaling(problem):
+    x, w, y = problem
+    rows = F.cross_entropy(x @ w.T, y, reduction="none")
+    check(liger.liger_fused_linear_cross_entropy(x, w, y, use_token_scaling=True),
+          (rows * (-rows).exp().detach()).mean(), [x, w])
+
+
+def test_cut_cross_entropy(device):
+    e = torch.randn(3, 8, H, device=device, requires_grad=True)
+    c = torch.randn(V, H, device=device, requires_grad=True)
+    y = torch.randint(0, V, (3, 8), device=device)
+    loss, lse = cut_cross_entropy.linear_cross_entropy(e, c, y, softcap=9.0, shift=True, return_lse=True,
+                                                       filter_eps="high", impl="cce")
+    logits = 9 * torch.tanh(e[:, :-1] @ c.T / 9)
+    check(loss, F.cross_entropy(logits.flatten(0, 1), y[:, 1:].flatten()), [e, c])
+    assert torch.allclose(lse, logits.logsumexp(-1), atol=1e-5)
+    module = cut_cross_entropy.LinearCrossEntropy(reduction="none", shift=1)
+    assert module(e, c, y).shape == (3, 7)
+
+
+def test_quack(problem):
+    x, w, y = problem
+    expected = F.cross_entropy(x @ w.T, y)
+    check(quack.chunked_linear_cross_entropy(x, w, y, 4096, -100, "mean", True), expected, [x, w])
+    module = quack.LinearCrossEntropy(H, V, bias=True, device=x.device)
+    check(module(x, y), F.cross_entropy(F.linear(x, module.weight, module.bias), y), [x, *module.parameters()])
+
+
+def test_lcel(problem):
+    x, w, y = problem
+    At = w.detach().T.contiguous().requires_grad_()
+    loss, z_value, _, entropy, _ = lcel.linear_cross_entropy(x, y, At, z_regularization=0.01, logit_scale=0.5,
+                                                       monitoring=True)
+    right, lse, entropies = reference.linear_cross_entropy(x, At.T, y, z_loss=0.01, logit_scale=0.5)
+    check(loss, right, [x, At])
+    assert torch.allclose(z_value.double(), lse.square().mean())
+    assert torch.allclose(entropy.double(), entropies.mean())
+    module = lcel.LinearCrossEntropyLoss(H, V, device=x.device)
+    module.monitoring = True
+    check(module(x, y), F.cross_entropy(x @ module.weight, y), [x, module.weight])
+    assert set(module.latest_metrics) == {"z_value", "logit_entropy"}
+
+
+def test_mevo(problem):
+    x, w, y = problem
+    module = mevo.MemoryEfficientVocabOutput(torch.nn.Parameter(w.detach().clone()), scale=8.0, reduction="mean")
+    right, _, _ = reference.linear_cross_entropy(x, module.proj_weight, y, margin=(0.35, 8.0))
+    check(module(x, y), right, [x, module.proj_weight])
+    plain = mevo.MemoryEfficientVocabOutput(module.proj_weight)
+    check(plain(x.view(4, 6, H), y.view(4, 6)), F.cross_entropy(x @ module.proj_weight.T, y, reduction="sum"),
+          [x, module.proj_weight])
+    assert plain.eval()(x, y).shape == (N, V)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_verl(problem, reduction):
+    x, w, y = problem
+    log_p, entropy = verl.linear_cross_entropy(x.view(4, 6, H), w, y.view(4, 6), 0.7, reduction)
+    all_p = (x @ w.T / 0.7).log_softmax(1)
+    picked = all_p.gather(1, y[:, None])[:, 0]
+    right = -(all_p.exp() * all_p).sum(1)
+    check(log_p.sum() + entropy.square().sum(), (picked.sum() if reduction == "none" else picked.mean())
+          + right.square().sum(), [x, w])
+
+
+def test_patch_torch(problem):
+    x, w, y = problem
+    before = getattr(F, "linear_cross_entropy", None)
+    if before is None:
+        with pytest.raises(ValueError, match="expected torch 2.13 or later"):
+            compat.patch_torch()
+        return
+    module = torch.nn.LinearCrossEntropyLoss(H, V, device=x.device)
+    right = module(x, y)
+    probabilities = torch.rand(N, V, device=x.device).softmax(1)
+    with compat.patch_torch():
+        from tilewright.torch import _ops
+        assert F.linear_cross_entropy is not before
+        calls = []
+        real, _ops.linear_forward = _ops.linear_forward, lambda *a: calls.append(1) or real_of[0](*a)
+        real_of = [real]
+        try:
+            check(module(x, y), right, [x, *module.parameters()])
+            assert calls
+            F.linear_cross_entropy(x, w, probabilities)  # torch's own
+            assert len(calls) == 1
+        finally:
+            _ops.linear_forward = real
+    assert F.linear_cross_entropy is before
+
+
+def test_patch_torch_refuses_other_parameters(monkeypatch):
+    monkeypatch.setattr(F, "linear_cross_entropy", lambda input, weight: None, raising=False)
+    with pytest.raises(ValueError, match="this torch is not known"):
+        compat.patch_torch()
+
+
+def test_patch_liger(problem):
+    theirs = pytest.importorskip("liger_kernel.transformers")
+    from liger_kernel.transformers import functional
+    from liger_kernel.transformers.model.loss_utils import LigerForCausalLMLoss
+    x, w, y = problem
+    before = functional.liger_fused_linear_cross_entropy, theirs.LigerFusedLinearCrossEntropyLoss
+    with compat.patch_liger():
+        check(theirs.LigerFusedLinearCrossEntropyLoss()(w, x, y), F.cross_entropy(x @ w.T, y), [x, w])
+        out = LigerForCausalLMLoss(x.view(4, 6, H), w, y.view(4, 6), H, return_token_accuracy=True)
+        loss = out.loss if hasattr(out, "loss") else out[0]
+        expected = F.cross_entropy((x.view(4, 6, H)[:, :-1] @ w.T).flatten(0, 1), y.view(4, 6)[:, 1:].flatten())
+        check(loss, expected, [x, w])
+    assert before == (functional.liger_fused_linear_cross_entropy, theirs.LigerFusedLinearCrossEntropyLoss)
+    parameters = inspect.signature(before[0]).parameters
+    assert set(parameters) <= set(inspect.signature(liger.liger_fused_linear_cross_entropy).parameters)
+
+
+def models():
+    small = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+                 num_key_value_heads=2, vocab_size=V, max_position_embeddings=64, head_dim=8)
+    return {
+        "LlamaConfig": {**small},
+        "Qwen2Config": {**small, "tie_word_embeddings": True},
+        "Gemma2Config": {**small, "final_logit_softcapping": 5.0},
+        "GraniteConfig": {**small, "logits_scaling": 4.0},
+        "GPT2Config": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=V, n_positions=64),
+    }
+
+
+@pytest.mark.parametrize("family", list(models()))
+@pytest.mark.parametrize("counted", [False, True])
+def test_patch_transformers(device, family, counted, monkeypatch):
+    transformers = pytest.importorskip("transformers")
+    config = getattr(transformers, family)(**models()[family], attention_dropout=0.0) if family != "GPT2Config" \
+        else transformers.GPT2Config(**models()[family], resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
+    model = transformers.AutoModelForCausalLM.from_config(config).to(device).float()
+    tokens = torch.randint(0, V, (2, 12), device=device)
+    more = {"num_items_in_batch": torch.tensor(17)} if counted else {}
+
+    def step():
+        out = model(input_ids=tokens, labels=tokens, **more)
+        return out, torch.autograd.grad(out.loss, list(model.parameters()))
+
+    out, gradients = step()
+    patch = compat.patch_transformers(model)
+    made = []
+    from tilewright.torch.compat import hugging_face
+    real = hugging_face.PromisedLogits.tensor
+    monkeypatch.setattr(hugging_face.PromisedLogits, "tensor", lambda self: made.append(1) or real(self))
+    patched, ours = step()
+    assert not made  # no logits were in memory
+    assert torch.allclose(patched.loss, out.loss, rtol=1e-5)
+    assert all(reference.relative(a, b) < 1e-3 for a, b in zip(ours, gradients) if b.norm() > 1e-6)
+    assert torch.allclose(torch.as_tensor(patched.logits[:, -1]), out.logits[:, -1], atol=1e-4)
+    new = model.generate(tokens[:, :4], max_new_tokens=3, do_sample=False, pad_token_id=0)
+    patch.undo()
+    assert isinstance(model(input_ids=tokens).logits, torch.Tensor)
+    assert torch.equal(new, model.generate(tokens[:, :4], max_new_tokens=3, do_sample=False, pad_token_id=0))
+
+
+def test_patch_transformers_refuses_what_it_does_not_know():
+    with pytest.raises(ValueError, match="output layer is a torch.nn.Linear, found NoneType"):
+        compat.patch_transformers(torch.nn.Linear(2, 2))
