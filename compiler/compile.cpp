@@ -117,6 +117,8 @@ Status generateCode(Artifact &artifact, ModuleOp lowered, const Target &target,
 
 } // namespace
 
+bool hasCompiler() { return true; }
+
 StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const CompileOptions &options) {
   auto start = std::chrono::steady_clock::now();
   TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel));

@@ -10,6 +10,9 @@
 
 namespace tilewright {
 
+/// False in a library that was linked with no_compiler.cpp: the functions below then return a user error.
+bool hasCompiler();
+
 /// DSL to artifact. Every call has an MLIR context of its own, so calls from several threads run side by
 /// side. A mistake in the kernel or in the compiler is a compile error that names the stage.
 StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const CompileOptions &options);

@@ -224,24 +224,42 @@ using PreparedCalls = PreparedCallCache<PreparedCrossEntropy, CrossEntropyTensor
 
 } // namespace
 
+namespace {
+
+Program programFor(const CrossEntropyTensors &tensors, const CrossEntropyOptions &options,
+                   const ce::RowSpec &spec, const ce::RowSchedule &schedule) {
+  const int64_t rows = tensors.logits.sizes[0];
+  Program program(tensorsOf(tensors, spec, options.reduction), {rows, rows}, tensor::status);
+  Emitter(tensors, options, spec, program).emit(schedule.options);
+  return program;
+}
+
+} // namespace
+
+StatusOr<Program> crossEntropyProgram(const CrossEntropyTensors &tensors, const CrossEntropyOptions &options,
+                                      const Target &target, const DeviceInfo &device) {
+  TW_RETURN_IF_ERROR(validate(tensors, options));
+  const ce::RowSpec spec = rowSpec(tensors, options);
+  return programFor(tensors, options, spec,
+                    ce::scheduleRow(spec, tensors.logits.sizes[1], target, device.sharedBytes));
+}
+
 StatusOr<PreparedCrossEntropy> PreparedCrossEntropy::prepare(Runtime &runtime,
                                                              const CrossEntropyTensors &tensors,
                                                              const CrossEntropyOptions &options) {
   TW_RETURN_IF_ERROR(validate(tensors, options));
-  const Device &device = runtime.device();
   const ce::RowSpec spec = rowSpec(tensors, options);
-  const int64_t rows = tensors.logits.sizes[0], classes = tensors.logits.sizes[1];
-  const ce::RowSchedule schedule = ce::scheduleRow(spec, classes, device.target(), device.info().sharedBytes);
-
-  Program program(tensorsOf(tensors, spec, options.reduction), {rows, rows}, tensor::status);
-  Emitter(tensors, options, spec, program).emit(schedule.options);
+  const ce::RowSchedule schedule = ce::scheduleRow(spec, tensors.logits.sizes[1], runtime.device().target(),
+                                                   runtime.planningInfo().sharedBytes);
   PreparedCall::Facts facts;
   facts.checksWeights = spec.terms.classWeight;
   for (const Member &member : kMembers)
     facts.callers.push_back({member.id, member.name, member.isOutput, false,
                              member.id == tensor::dLogits ? TensorId(tensor::logits) : kNoTensor});
   PreparedCrossEntropy prepared;
-  TW_ASSIGN_OR_RETURN(prepared.call_, PreparedCall::make(runtime, std::move(program), std::move(facts)));
+  TW_ASSIGN_OR_RETURN(
+      prepared.call_,
+      PreparedCall::make(runtime, programFor(tensors, options, spec, schedule), std::move(facts)));
   prepared.variant_ = tensors.dLogits.data ? Variant::whole : Variant::lossOnly;
   prepared.description_ = schedule.str();
   return prepared;

@@ -62,6 +62,10 @@ private:
 StatusOr<LossReport> crossEntropy(Runtime &runtime, const CrossEntropyTensors &tensors,
                                   const CrossEntropyOptions &options, Stream stream);
 
+/// The program of a call on such a device; nothing is compiled or loaded.
+StatusOr<Program> crossEntropyProgram(const CrossEntropyTensors &tensors, const CrossEntropyOptions &options,
+                                      const Target &target, const DeviceInfo &device);
+
 /// The bytes of device memory that such a call takes beside its tensors. Computes nothing and reads no
 /// tensor's data. Errors as `crossEntropy`, those of data aside.
 StatusOr<int64_t> crossEntropyWorkspaceBytes(const CrossEntropyTensors &tensors,

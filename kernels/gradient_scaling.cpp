@@ -12,11 +12,13 @@ TensorRef asMatrix(const TensorRef &tensor) {
 
 } // namespace
 
+std::vector<JitRequest> GradientScaling::kernels(ElementType element) {
+  return {{scaleGradient(element, true), {}}, {scaleGradient(element, false), {}}};
+}
+
 StatusOr<GradientScaling> GradientScaling::prepare(Runtime &runtime, ElementType element) {
-  TW_ASSIGN_OR_RETURN(
-      const std::vector<KernelHandle> kernels,
-      jitAll(runtime, {{scaleGradient(element, true), {}}, {scaleGradient(element, false), {}}}));
-  return GradientScaling(runtime.device(), kernels[0], kernels[1]);
+  TW_ASSIGN_OR_RETURN(const std::vector<KernelHandle> made, jitAll(runtime, kernels(element)));
+  return GradientScaling(runtime.device(), made[0], made[1]);
 }
 
 Status GradientScaling::run(const TensorRef &gradient, const TensorRef &scale, const TensorRef &result,

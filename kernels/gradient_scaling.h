@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "compiler/base/status.h"
 #include "kernels/jit.h"
 #include "runtime/device.h"
@@ -13,6 +15,9 @@ class GradientScaling {
 public:
   /// For gradients of one type; f32, bf16 or f16.
   static StatusOr<GradientScaling> prepare(Runtime &runtime, ElementType element);
+
+  /// The kernels that `prepare` loads.
+  static std::vector<JitRequest> kernels(ElementType element);
 
   /// result = scale · gradient, with one f32 number in the device's memory; enqueued on the stream, and no
   /// host reads it. Matrices of one shape, or vectors. The result may be the gradient itself: where the scale

@@ -13,10 +13,11 @@
 namespace tilewright {
 
 StatusOr<KernelHandle> jit(Runtime &runtime, const Kernel &kernel, const CompileOptions &options) {
-  const KernelSource source = {
-      [&] { return fingerprint(kernel); },
-      [&] { return compile(kernel, runtime.device().target(), options); },
-  };
+  KernelSource source;
+  if (hasCompiler()) {
+    source.fingerprint = [&] { return fingerprint(kernel); };
+    source.compile = [&] { return compile(kernel, runtime.device().target(), options); };
+  }
   return runtime.kernel({kernel.name, kernel.specialisation, options.str()}, source);
 }
 

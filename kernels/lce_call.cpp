@@ -1,5 +1,7 @@
 #include "kernels/lce_call.h"
 
+#include "kernels/lce/plan.h"
+#include "kernels/lce/search.h"
 #include "kernels/lce/tensors.h"
 
 namespace tilewright::lce {
@@ -52,6 +54,22 @@ PreparedCall::Facts factsOf(const Request &request) {
 TensorsById::TensorsById(const LinearCrossEntropyTensors &tensors) {
   for (const Member &member : kMembers)
     pointers_[member.id] = &(tensors.*member.tensor);
+}
+
+StatusOr<Config> pinnedOrPlanned(const Request &request, const LinearCrossEntropyOptions &options,
+                                 const DeviceInfo &device) {
+  if (options.configuration.empty()) return plan(request, options.variant, options.workspaceLimit, device);
+  TW_ASSIGN_OR_RETURN(const Configuration configuration, parseConfiguration(options.configuration));
+  return configOf(configuration, request, device);
+}
+
+StatusOr<Program> plannedProgram(const LinearCrossEntropyTensors &tensors,
+                                 const LinearCrossEntropyOptions &options, CallPass pass,
+                                 const DeviceInfo &device, TargetKind target) {
+  TW_ASSIGN_OR_RETURN(const Request request, requestFor(tensors, options, device, pass));
+  TW_ASSIGN_OR_RETURN(const Config config, pinnedOrPlanned(request, options, device));
+  const OptionValues values = {options, options.lmcl.value_or(Margin())};
+  return programFor(schemeFor(request, config.variant), config, values, target);
 }
 
 StatusOr<std::shared_ptr<const PreparedCall>> prepareCall(Runtime &runtime, const Request &request,

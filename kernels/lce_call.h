@@ -15,6 +15,15 @@ StatusOr<Request> requestFor(const LinearCrossEntropyTensors &tensors,
 /// Whether the matrices of the products, and all of their rows, begin at multiples of 16 bytes.
 bool areAligned(const LinearCrossEntropyTensors &tensors);
 
+/// The configuration that the options pin, else the planned one.
+StatusOr<Config> pinnedOrPlanned(const Request &request, const LinearCrossEntropyOptions &options,
+                                 const DeviceInfo &device);
+
+/// The program of a call that is planned for such a device; nothing is compiled or loaded.
+StatusOr<Program> plannedProgram(const LinearCrossEntropyTensors &tensors,
+                                 const LinearCrossEntropyOptions &options, CallPass pass,
+                                 const DeviceInfo &device, TargetKind target);
+
 /// A call in a configuration of one's own.
 StatusOr<std::shared_ptr<const PreparedCall>> prepareCall(Runtime &runtime, const Request &request,
                                                           const Config &config,

@@ -1,7 +1,6 @@
 #include "kernels/linear_cross_entropy.h"
 
 #include "autotune/tuning_cache.h"
-#include "kernels/lce/plan.h"
 #include "kernels/lce/search.h"
 #include "kernels/lce_call.h"
 #include "kernels/one_call.h"
@@ -21,20 +20,18 @@ std::string describe(const Request &request, const Config &config, const DeviceI
 /// planned one.
 StatusOr<Config> chooseConfig(Runtime &runtime, const Request &request,
                               const LinearCrossEntropyOptions &options) {
-  const DeviceInfo &device = runtime.device().info();
-  if (!options.configuration.empty()) {
-    TW_ASSIGN_OR_RETURN(const Configuration configuration, parseConfiguration(options.configuration));
-    return configOf(configuration, request, device);
-  }
+  const DeviceInfo &device = runtime.planningInfo();
   const Environment &environment = runtime.environment();
-  if (environment.autotune != AutotuneMode::off && options.variant != Variant::recompute) {
+  // A bundle has the kernels of planned configurations.
+  const bool isTunable = options.configuration.empty() && options.variant != Variant::recompute;
+  if (isTunable && environment.autotune != AutotuneMode::off && !runtime.bundles()) {
     const TuningCache::Record record =
         TuningCache::shared(environment.cacheDir)->find(tuningKey(request, device), options.workspaceLimit);
     if (record)
       if (auto config = tunedConfig(*record, request, options.variant, options.workspaceLimit, device))
         return *config;
   }
-  return plan(request, options.variant, options.workspaceLimit, device);
+  return pinnedOrPlanned(request, options, device);
 }
 
 /// The calls that were prepared last; of forward and of backward calls apart.
@@ -57,7 +54,7 @@ StatusOr<LossReport> callOnce(Runtime &runtime, const LinearCrossEntropyTensors 
 StatusOr<PreparedLinearCrossEntropy>
 PreparedLinearCrossEntropy::prepare(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
                                     const LinearCrossEntropyOptions &options, CallPass pass) {
-  const DeviceInfo &device = runtime.device().info();
+  const DeviceInfo &device = runtime.planningInfo();
   TW_ASSIGN_OR_RETURN(const Request request, requestFor(tensors, options, device, pass));
   TW_ASSIGN_OR_RETURN(const Config config, chooseConfig(runtime, request, options));
   PreparedLinearCrossEntropy prepared;

@@ -68,7 +68,7 @@ Status tuneIfAsked(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
   const Environment &environment = runtime.environment();
   if (environment.autotune != AutotuneMode::write || options.variant == Variant::recompute ||
       options.accumulate || !options.configuration.empty() || tensors.hidden.sizes[0] == 0 ||
-      runtime.device().isCapturing(stream))
+      runtime.bundles() || runtime.device().isCapturing(stream))
     return {};
   TW_ASSIGN_OR_RETURN(const TuningKey key, tuningKey(runtime, tensors, options));
   TuningCache &cache = *TuningCache::shared(environment.cacheDir);

@@ -67,11 +67,16 @@ StatusOr<std::unique_ptr<Runtime>> Runtime::open(const std::string &device, cons
 StatusOr<std::unique_ptr<Runtime>> openRuntime(Environment environment, const std::string &device,
                                                const std::string &target) {
   TW_ASSIGN_OR_RETURN(std::unique_ptr<Device> opened, openDeviceIn(environment, device, target));
-  return std::make_unique<Runtime>(std::move(opened), std::move(environment));
+  std::unique_ptr<const Bundles> bundles;
+  if (!environment.bundles.empty()) {
+    TW_ASSIGN_OR_RETURN(bundles, Bundles::open(environment.bundles, *opened));
+  }
+  return std::make_unique<Runtime>(std::move(opened), std::move(environment), std::move(bundles));
 }
 
-Runtime::Runtime(std::unique_ptr<Device> device, Environment environment)
-    : device_(std::move(device)), environment_(std::move(environment)) {}
+Runtime::Runtime(std::unique_ptr<Device> device, Environment environment,
+                 std::unique_ptr<const Bundles> bundles)
+    : device_(std::move(device)), environment_(std::move(environment)), bundles_(std::move(bundles)) {}
 
 ArtifactCache *Runtime::artifacts() {
   std::call_once(artifactsOpened_, [this] {
@@ -99,7 +104,29 @@ StatusOr<Artifact> Runtime::timedCompile(const KernelSource &source) {
   return artifact;
 }
 
+StatusOr<KernelHandle> Runtime::loadBundled(const Artifact &artifact) {
+  // A cubin is for chips of one generation; its PTX runs on later ones, too.
+  StatusOr<std::unique_ptr<LoadedKernel>> loaded = device_->load(artifact);
+  if (!loaded.ok() && !artifact.assembly.empty()) {
+    Artifact assembled = artifact;
+    assembled.binary.clear();
+    TW_RETURN_IF_ERROR(device_->assemble(assembled));
+    loaded = device_->load(assembled);
+  }
+  if (!loaded.ok()) return loaded.status();
+  std::lock_guard<std::mutex> guard(countersMutex_);
+  ++counters_.bundleHits;
+  return KernelHandle(*std::move(loaded));
+}
+
 StatusOr<KernelHandle> Runtime::make(const KernelKey &key, const KernelSource &source) {
+  if (bundles_)
+    if (const Artifact *artifact = bundles_->find(key)) return loadBundled(*artifact);
+  if (!source.compile)
+    return bundles_
+               ? bundles_->missing(key)
+               : userError("kernel '" + key.name +
+                           "' cannot be compiled, as this library has no compiler; open a bundle of kernels");
   std::unique_ptr<LoadedKernel> loaded;
   auto compile = [&] { return timedCompile(source); };
   auto load = [&](const Artifact &artifact) -> Status {

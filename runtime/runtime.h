@@ -12,6 +12,7 @@
 #include "compiler/base/env.h"
 #include "compiler/base/status.h"
 #include "runtime/artifact_cache.h"
+#include "runtime/bundles.h"
 #include "runtime/call_status.h"
 #include "runtime/device.h"
 #include "runtime/kernel_cache.h"
@@ -26,7 +27,8 @@ StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name = "", const
 /// The names of this machine's devices: "cpu", and "cuda:0" … for the GPUs its driver finds.
 std::vector<std::string> availableDevices();
 
-/// How a kernel is made that is neither in memory nor on disk. One thread calls these, and only when needed.
+/// How a kernel is made that is neither in memory, nor in a bundle, nor on disk. One thread calls these, and
+/// only when needed. Both are empty where there is no compiler.
 struct KernelSource {
   /// A digest of the kernel's body, so that an edited kernel never meets a stale artifact on disk.
   std::function<StatusOr<std::string>()> fingerprint;
@@ -36,6 +38,7 @@ struct KernelSource {
 /// What the caches did since the runtime was opened.
 struct RuntimeCounters {
   int64_t compiled = 0;
+  int64_t bundleHits = 0;
   int64_t diskHits = 0;
   int64_t memoryHits = 0;
   double compileMilliseconds = 0; ///< wall time in `KernelSource::compile`
@@ -51,12 +54,18 @@ public:
   static StatusOr<std::unique_ptr<Runtime>> open(const std::string &device = "",
                                                  const std::string &target = "");
 
-  Runtime(std::unique_ptr<Device> device, Environment environment);
+  /// Of `environment.bundles` it takes the files that are open already.
+  Runtime(std::unique_ptr<Device> device, Environment environment,
+          std::unique_ptr<const Bundles> bundles = nullptr);
 
   Device &device() { return *device_; }
   const Environment &environment() const { return environment_; }
+  /// Null where none was named.
+  const Bundles *bundles() const { return bundles_.get(); }
+  /// What calls are planned for: the device, or the one that the bundles were exported for.
+  const DeviceInfo &planningInfo() const { return bundles_ ? bundles_->device() : device_->info(); }
 
-  /// The kernel from memory, else from disk, else compiled; loaded on the device.
+  /// The kernel from memory, else from a bundle, else from disk, else compiled; loaded on the device.
   StatusOr<KernelHandle> kernel(const KernelKey &key, const KernelSource &source);
 
   RuntimeCounters counters() const;
@@ -76,12 +85,14 @@ public:
 
 private:
   StatusOr<KernelHandle> make(const KernelKey &key, const KernelSource &source);
+  StatusOr<KernelHandle> loadBundled(const Artifact &artifact);
   StatusOr<Artifact> timedCompile(const KernelSource &source);
   /// Null when kernels are not kept on disk.
   ArtifactCache *artifacts();
 
   std::unique_ptr<Device> device_;
   const Environment environment_;
+  const std::unique_ptr<const Bundles> bundles_;
   KernelCache kernels_;
   std::once_flag artifactsOpened_;
   std::unique_ptr<ArtifactCache> artifacts_;

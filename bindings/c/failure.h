@@ -60,10 +60,11 @@ inline Status expected(const char *what) {
   return userError(std::string(what) + ": expected one, found NULL");
 }
 
-/// A structure of the caller's, which begins with its size.
-template <typename T> Status checkStruct(const T *given, const char *name) {
+/// A structure of the caller's, which begins with its size; or its beginning, as an earlier header had it.
+template <typename T>
+Status checkStruct(const T *given, const char *name, std::size_t earlierBytes = sizeof(T)) {
   if (!given) return expected(name);
-  if (given->struct_bytes == sizeof(T)) return {};
+  if (given->struct_bytes == sizeof(T) || given->struct_bytes == earlierBytes) return {};
   return userError(std::string(name) + ": expected struct_bytes " + std::to_string(sizeof(T)) + ", found " +
                    std::to_string(given->struct_bytes) +
                    "; set it to sizeof, and compile with the header of this library's version");

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "bindings/c/handles.h"
@@ -12,9 +13,20 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
+Status readBundles(const tw_runtime_options &given, Environment &environment) {
+  if (given.struct_bytes < sizeof given || !given.bundles) return {};
+  environment.bundles.clear();
+  for (std::size_t i = 0; i < given.bundle_count; ++i) {
+    if (!given.bundles[i]) return expected("bundles");
+    environment.bundles.push_back(given.bundles[i]);
+  }
+  return {};
+}
+
 Status readOptions(const tw_runtime_options *given, Environment &environment) {
   if (!given) return {};
-  TW_RETURN_IF_ERROR(checkStruct(given, "options"));
+  TW_RETURN_IF_ERROR(checkStruct(given, "options", offsetof(tw_runtime_options, bundles)));
+  TW_RETURN_IF_ERROR(readBundles(*given, environment));
   if (given->cache_dir) environment.cacheDir = std::strcmp(given->cache_dir, "off") ? given->cache_dir : "";
   if (given->threads < 0 || given->threads > kMaxThreads)
     return userError("threads: expected 0 to " + std::to_string(kMaxThreads) + ", found " +
@@ -147,12 +159,13 @@ tw_code tw_runtime_device_info(const tw_runtime *runtime, tw_device_info *info, 
 tw_code tw_runtime_counters(const tw_runtime *runtime, tw_counters *counters, tw_error **error) {
   return guarded(error, [&]() -> Status {
     if (!runtime) return expected("runtime");
-    TW_RETURN_IF_ERROR(checkStruct(counters, "counters"));
+    TW_RETURN_IF_ERROR(checkStruct(counters, "counters", offsetof(tw_counters, from_bundles)));
     const RuntimeCounters counted = runtime->runtime->counters();
     counters->compiled = counted.compiled;
     counters->from_disk = counted.diskHits;
     counters->from_memory = counted.memoryHits;
     counters->compile_milliseconds = counted.compileMilliseconds;
+    if (counters->struct_bytes == sizeof *counters) counters->from_bundles = counted.bundleHits;
     return {};
   });
 }

@@ -4,7 +4,10 @@
  *
  * Every function may be called from any thread, unless its comment says otherwise. A function that can fail
  * returns a code and, where `error` is not NULL, sets *error: to NULL when all is well, else to what the
- * caller frees. What else it would return is then NULL or 0. A process that was forked after its parent
+ * caller frees. What else it would return is then NULL or 0.
+ *
+ * There are two libraries: libtilewright.so has a compiler inside, libtilewright_runtime.so gets all kernels
+ * from bundles; what asks for others there is TW_ERROR_USER. A process that was forked after its parent
  * opened a runtime gets TW_ERROR_USER from each of them; what frees an object then does nothing. */
 #ifndef TILEWRIGHT_H
 #define TILEWRIGHT_H
@@ -85,9 +88,13 @@ typedef struct tw_runtime_options {
       *target; /* of a GPU's code: "sm_80", …; NULL: as the environment says, else all that the GPU has */
   int32_t threads;  /* of the CPU device; 0: as the environment says, else one a core */
   int32_t autotune; /* a tw_autotune */
+  /* A structure that ends here is taken, too. */
+  const char *const *bundles; /* paths of files that `tilewright export` made; their kernels are used before
+                                 all others; NULL: as TILEWRIGHT_BUNDLES says, else none */
+  size_t bundle_count;
 } tw_runtime_options;
 #define TW_RUNTIME_OPTIONS_INIT                                                                              \
-  { sizeof(tw_runtime_options), NULL, NULL, 0, TW_AUTOTUNE_ENVIRONMENT }
+  { sizeof(tw_runtime_options), NULL, NULL, 0, TW_AUTOTUNE_ENVIRONMENT, NULL, 0 }
 
 /* A device, its loaded kernels, and the kernels on disk. Several of one process do not disturb each other. */
 typedef struct tw_runtime tw_runtime;
@@ -117,8 +124,37 @@ typedef struct tw_counters {
   size_t struct_bytes;                      /* sizeof(tw_counters), set by the caller */
   int64_t compiled, from_disk, from_memory; /* kernels */
   double compile_milliseconds;
+  /* A structure that ends here is taken, too. */
+  int64_t from_bundles;
 } tw_counters;
 tw_code tw_runtime_counters(const tw_runtime *runtime, tw_counters *counters, tw_error **error);
+
+/* ---- Kernels of one's own, from bundles ---- */
+
+/* A kernel of the runtime's bundles, loaded on its device. */
+typedef struct tw_kernel tw_kernel;
+
+/* specialisation: as the kernel was defined with; NULL where the bundles have one kernel of this name. */
+tw_code tw_kernel_find(tw_runtime *runtime, const char *name, const char *specialisation, tw_kernel **kernel,
+                       tw_error **error);
+void tw_kernel_free(tw_kernel *kernel);
+/* 0 of NULL. */
+size_t tw_kernel_parameter_count(const tw_kernel *kernel);
+/* Lives as long as the kernel; NULL where there is no such parameter. */
+const char *tw_kernel_parameter_name(const tw_kernel *kernel, size_t index);
+
+/* What one parameter is bound to; by its kind, one of them. */
+typedef struct tw_kernel_argument {
+  const DLTensor *tensor; /* as tensors of the losses */
+  int64_t index;
+  float number;
+} tw_kernel_argument;
+
+/* Enqueues the kernel, for as many programs as the sizes of its arguments ask for; `stream` as of
+ * tw_linear_cross_entropy_run. The arguments are in the order of the parameters. Nobody checks whether
+ * tensors overlap. */
+tw_code tw_kernel_launch(const tw_kernel *kernel, const tw_kernel_argument *arguments, size_t argument_count,
+                         void *stream, tw_error **error);
 
 /* ---- Status of a run: labels and class weights that the kernels refuse ---- */
 

@@ -66,6 +66,11 @@ void readCacheDir(Environment &environment) {
     environment.cacheDir = value;
 }
 
+void readBundles(Environment &environment) {
+  for (const std::string &path : split(valueOf("TILEWRIGHT_BUNDLES"), ':'))
+    if (!path.empty()) environment.bundles.push_back(path);
+}
+
 Status readDevice(Environment &environment) {
   std::string value = valueOf("TILEWRIGHT_DEVICE");
   if (value.empty()) return {};
@@ -123,6 +128,8 @@ const std::vector<EnvVariable> &envVariables() {
       {"TILEWRIGHT_AUTOTUNE",
        "whether tuned configurations are used, and sought at the first call if missing",
        "off (ignore them), read (use them), write (tune what has none); default: read", false},
+      {"TILEWRIGHT_BUNDLES", "compiled kernels (tilewright export) that are used before all others",
+       "a colon-separated list of files; default: none", false},
       {"TILEWRIGHT_CACHE_DIR", "where compiled kernels and tuning records are kept",
        "a path, or off; default: $XDG_CACHE_HOME/tilewright, else $HOME/.cache/tilewright", false},
       {"TILEWRIGHT_DEVICE", "the device used when none is named", "cpu, cuda, cuda:INDEX; default: cpu",
@@ -150,6 +157,7 @@ std::string currentValue(const EnvVariable &variable) { return valueOf(variable.
 StatusOr<Environment> readEnvironment() {
   Environment environment;
   readCacheDir(environment);
+  readBundles(environment);
   TW_RETURN_IF_ERROR(readDevice(environment));
   TW_RETURN_IF_ERROR(readDump(environment));
   TW_RETURN_IF_ERROR(readLog(environment));

@@ -9,10 +9,11 @@
 
 #include <tilewright.h>
 
-/* Ends the program where a call has failed. */
-static void check(tw_code code, tw_error *error, const char *what) {
+/* Ends the program where a call has failed. It takes the error's address: which of its arguments is evaluated
+ * first is for the compiler to say, and the call sets the error. */
+static void check(tw_code code, tw_error **error, const char *what) {
   if (code == TW_OK) return;
-  fprintf(stderr, "%s: code %d: %s\n", what, (int)code, tw_error_message(error));
+  fprintf(stderr, "%s: code %d: %s\n", what, (int)code, tw_error_message(*error));
   exit(1);
 }
 

@@ -45,14 +45,14 @@ static void *serve(void *argument) {
   tw_call_status *status = NULL;
   const int64_t bytes = tw_linear_cross_entropy_workspace_bytes(scoring);
   void *workspace = mustAllocate((size_t)bytes);
-  check(tw_call_status_create(runtime, NULL, &status, &error), error, "status");
+  check(tw_call_status_create(runtime, NULL, &status, &error), &error, "status");
   for (int i = 0; i < kRequests; ++i) {
     Request request;
     Tensor memory[4];
     tw_linear_cross_entropy_tensors tensors;
     fill(&request, (uint64_t)((mine - worst) * kRequests + i));
     tensorsOf(&request, memory, &tensors);
-    check(tw_linear_cross_entropy_run(scoring, &tensors, workspace, bytes, status, NULL, &error), error,
+    check(tw_linear_cross_entropy_run(scoring, &tensors, workspace, bytes, status, NULL, &error), &error,
           "run");
     const double off = errorOf(&request);
     if (off > *mine) *mine = off;
@@ -78,7 +78,7 @@ int main(void) {
   uint64_t seed = 5;
   tw_error *error = NULL;
   weight = randomFloats(V * H, 0.5, &seed);
-  check(tw_runtime_open("cpu", NULL, &runtime, &error), error, "open");
+  check(tw_runtime_open("cpu", NULL, &runtime, &error), &error, "open");
 
   Request example;
   Tensor memory[4];
@@ -87,7 +87,7 @@ int main(void) {
   options.reduction = TW_REDUCTION_NONE;
   fill(&example, 1);
   tensorsOf(&example, memory, &tensors);
-  check(tw_linear_cross_entropy_prepare(runtime, &tensors, &options, TW_PASS_FUSED, &scoring, &error), error,
+  check(tw_linear_cross_entropy_prepare(runtime, &tensors, &options, TW_PASS_FUSED, &scoring, &error), &error,
         "prepare");
 
   pthread_t threads[kThreads];

@@ -37,10 +37,10 @@ static tw_linear_cross_entropy *call(tw_runtime *runtime, const tw_linear_cross_
                                      tw_pass pass) {
   tw_error *error = NULL;
   tw_linear_cross_entropy *prepared = NULL;
-  check(tw_linear_cross_entropy_prepare(runtime, tensors, NULL, pass, &prepared, &error), error, "prepare");
+  check(tw_linear_cross_entropy_prepare(runtime, tensors, NULL, pass, &prepared, &error), &error, "prepare");
   const int64_t bytes = tw_linear_cross_entropy_workspace_bytes(prepared);
   void *workspace = mustAllocate((size_t)bytes);
-  check(tw_linear_cross_entropy_run(prepared, tensors, workspace, bytes, NULL, NULL, &error), error, "run");
+  check(tw_linear_cross_entropy_run(prepared, tensors, workspace, bytes, NULL, NULL, &error), &error, "run");
   free(workspace);
   return prepared;
 }
@@ -59,7 +59,7 @@ int main(void) {
 
   tw_error *error = NULL;
   tw_runtime *runtime = NULL;
-  check(tw_runtime_open("cpu", NULL, &runtime, &error), error, "open");
+  check(tw_runtime_open("cpu", NULL, &runtime, &error), &error, "open");
   printf("tilewright %s, ABI %d\n", tw_version(), tw_abi_version());
 
   Tensor tx, tw, ty, tloss, tlse, tdx, tdw, tsaved, tup;
@@ -81,10 +81,10 @@ int main(void) {
 
   /* The upstream gradient is known only now: the saved gradients are multiplied by it. */
   tw_gradient_scaling *scaling = NULL;
-  check(tw_gradient_scaling_prepare(runtime, fused.d_hidden->dtype, &scaling, &error), error,
+  check(tw_gradient_scaling_prepare(runtime, fused.d_hidden->dtype, &scaling, &error), &error,
         "prepare scaling");
   const DLTensor *factor = vector(&tup, &upstream, 1);
-  check(tw_gradient_scaling_run(scaling, fused.d_hidden, factor, fused.d_hidden, NULL, &error), error,
+  check(tw_gradient_scaling_run(scaling, fused.d_hidden, factor, fused.d_hidden, NULL, &error), &error,
         "scale");
   expectClose("dX times the upstream gradient", relativeError(dx, right.dx, 0.5, N * H));
   tw_gradient_scaling_free(scaling);

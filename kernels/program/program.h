@@ -120,6 +120,9 @@ public:
   Step &addLaunch(int kernel, const StepArguments &arguments);
   Step &addFill(TensorId id, uint8_t byte);
 
+  /// All that were added.
+  const std::vector<JitRequest> &kernels() const { return requests_; }
+
   /// Makes all kernels that are not loaded yet; those that are tagged first, for they take the longest to
   /// compile.
   Status loadKernels(Runtime &runtime);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -10,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bindings/c/failure.h"
 #include "bindings/c/tilewright.h"
 
 namespace {
@@ -105,6 +105,10 @@ protected:
 };
 tw_runtime *CApi::runtime = nullptr;
 
+/// Whether kernels that no bundle has are compiled: not by libtilewright_runtime.so, which is tested with
+/// bundles (runtime_library_test.sh).
+bool hasCompiler() { return !std::getenv("TILEWRIGHT_TEST_HAS_NO_COMPILER"); }
+
 TEST_F(CApi, runs) {
   expectOk(prepare());
   expectOk(run());
@@ -182,6 +186,15 @@ TEST_F(CApi, structSizes) {
   options.struct_bytes = 0;
   expectUser(prepare(), "options: expected struct_bytes");
   tw_runtime_options open = TW_RUNTIME_OPTIONS_INIT;
+  open.cache_dir = "off";
+  open.struct_bytes = offsetof(tw_runtime_options, bundles); // an earlier header's
+  expectOk(call([&](tw_error **e) { return tw_runtime_open("cpu", &open, &other, e); }));
+  tw_counters counters = {};
+  counters.struct_bytes = offsetof(tw_counters, from_bundles);
+  counters.from_bundles = 77;
+  expectOk(call([&](tw_error **e) { return tw_runtime_counters(other, &counters, e); }));
+  EXPECT_EQ(counters.from_bundles, 77);
+  tw_runtime_close(other);
   open.struct_bytes = 1;
   tw_runtime *none = nullptr;
   expectUser(call([&](tw_error **e) { return tw_runtime_open("cpu", &open, &none, e); }), "struct_bytes");
@@ -332,6 +345,65 @@ TEST_F(CApi, crossEntropyOverLogits) {
   tw_cross_entropy_free(made);
 }
 
+TEST_F(CApi, kernelsOfBundles) {
+  tw_kernel *kernel = nullptr;
+  const auto find = [&](const char *name, const char *specialisation) {
+    return call([&](tw_error **e) { return tw_kernel_find(runtime, name, specialisation, &kernel, e); });
+  };
+  expectUser(find(nullptr, nullptr), "name: expected one, found NULL");
+  if (!std::getenv("TILEWRIGHT_BUNDLES")) {
+    expectUser(find("row_softmax", nullptr), "opened without bundles");
+    return;
+  }
+  expectUser(find("no_such_kernel", nullptr), "kernel 'no_such_kernel' (specialisation 'any'");
+  expectUser(find("row_softmax", "f64"), "specialisation 'f64'");
+  expectOk(find("row_softmax", nullptr));
+  EXPECT_EQ(tw_kernel_parameter_count(kernel), 2u);
+  EXPECT_STREQ(tw_kernel_parameter_name(kernel, 1), "y");
+  EXPECT_EQ(tw_kernel_parameter_name(kernel, 2), nullptr);
+  tw_kernel_argument arguments[2] = {};
+  arguments[0].tensor = &hidden.dl, arguments[1].tensor = &dHidden.dl;
+  const auto launch = [&](std::size_t count) {
+    return call([&](tw_error **e) { return tw_kernel_launch(kernel, arguments, count, nullptr, e); });
+  };
+  expectOk(launch(2));
+  EXPECT_NEAR(dx[3], 1.0 / kHidden, 1e-6);
+  expectUser(launch(1), "argument_count: expected 2, found 1");
+  arguments[1].tensor = nullptr;
+  expectUser(launch(2), "y: expected one, found NULL");
+  arguments[1].tensor = &label.dl;
+  expectUser(launch(2), "y");
+  tw_kernel_free(kernel);
+  tw_kernel_free(nullptr);
+}
+
+TEST_F(CApi, bundlesThatCannotBeOpened) {
+  tw_runtime_options open = TW_RUNTIME_OPTIONS_INIT;
+  const char *paths[] = {"/no such file", nullptr};
+  open.bundles = paths;
+  open.bundle_count = 1;
+  const auto opened = [&] {
+    return call([&](tw_error **e) { return tw_runtime_open("cpu", &open, &other, e); });
+  };
+  expectUser(opened(), "bundle /no such file: cannot open");
+  open.bundle_count = 2;
+  expectUser(opened(), "bundles: expected one, found NULL");
+}
+
+// The library without a compiler says which kernel it lacks, and what it has.
+TEST_F(CApi, kernelsThatNoBundleHas) {
+  if (hasCompiler()) GTEST_SKIP() << "it compiles them";
+  options.z_loss = 0.5f;
+  expectUser(prepare(), "is in no bundle, and this library cannot compile it: ");
+  options.z_loss = 0;
+  expectOk(prepare());
+  tw_counters counters = {};
+  counters.struct_bytes = sizeof counters;
+  expectOk(call([&](tw_error **e) { return tw_runtime_counters(runtime, &counters, e); }));
+  EXPECT_EQ(counters.compiled, 0);
+  EXPECT_GT(counters.from_bundles, 0);
+}
+
 TEST_F(CApi, devices) {
   int count = 0;
   char name[16];
@@ -353,6 +425,7 @@ TEST_F(CApi, devices) {
 }
 
 TEST_F(CApi, messagesGoToTheCallback) {
+  if (!hasCompiler()) GTEST_SKIP() << "what it waits for is said by the compiler";
   std::vector<std::string> lines;
   const auto take = [](void *user, tw_log_level, const char *message) {
     static_cast<std::vector<std::string> *>(user)->push_back(message);
@@ -391,6 +464,7 @@ TEST_F(CApi, aForkedCopyGetsAnErrorAndEnds) {
 }
 
 TEST_F(CApi, tuningKeepsWhatItFinds) {
+  if (!hasCompiler()) GTEST_SKIP() << "tuning compiles";
   tensors.d_hidden = nullptr;
   tw_tuning_options tuning = TW_TUNING_OPTIONS_INIT;
   tuning.limit = 2;
@@ -408,25 +482,6 @@ TEST_F(CApi, tuningKeepsWhatItFinds) {
                return tw_tune_linear_cross_entropy(runtime, &tensors, &options, &tuning, nullptr, e);
              }),
              "configuration");
-}
-
-TEST(Failure, CodesOfStatuses) {
-  using namespace tilewright;
-  const auto codeOf = [](const Status &status) { return c::failureOf(status).code; };
-  const Status fault =
-      runtimeError("cuStreamSynchronize failed with CUDA error 700, CUDA_ERROR_ILLEGAL_ADDRESS (…)");
-  EXPECT_EQ(codeOf(fault), TW_ERROR_DEVICE_FAULT);
-  EXPECT_EQ(c::failureOf(fault).driverNumber, 700);
-  EXPECT_EQ(codeOf(runtimeError(
-                "not enough memory: 1 bytes were asked for, …: cuMemAllocAsync failed with CUDA error 2, …")),
-            TW_ERROR_OUT_OF_MEMORY);
-  EXPECT_EQ(codeOf(runtimeError("not enough memory: 1 bytes were asked for, the machine has 0")),
-            TW_ERROR_OUT_OF_MEMORY);
-  EXPECT_EQ(codeOf(userError("device 'cuda': cuInit failed with CUDA error 100, …")),
-            TW_ERROR_UNSUPPORTED_DEVICE);
-  EXPECT_EQ(codeOf(runtimeError("write: No space left on device")), TW_ERROR_INPUT_OUTPUT);
-  EXPECT_EQ(codeOf(internalError("")), TW_ERROR_INTERNAL);
-  EXPECT_EQ(codeOf(userError("labels")), TW_ERROR_USER);
 }
 
 } // namespace

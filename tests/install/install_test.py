@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 EXAMPLES = ("training_step", "scoring_service")
+LIBRARIES = ("libtilewright.so", "libtilewright_runtime.so")
 SOURCES = os.path.abspath("examples/c")
 
 
@@ -24,7 +25,8 @@ class InstallTest(unittest.TestCase):
     @classmethod
     def install(cls, prefix):
         cls.run_program("python3", "tools/build/install_tree.py", "--prefix", prefix,
-                        "--header", "bindings/c/tilewright.h", "--library", "bindings/c/libtilewright.so")
+                        "--header", "bindings/c/tilewright.h", "--library", "bindings/c/libtilewright.so",
+                        "--runtime-library", "bindings/c/libtilewright_runtime.so", "--program", "tools/tilewright-portable")
 
     @classmethod
     def run_program(cls, *words, **environment):
@@ -34,8 +36,8 @@ class InstallTest(unittest.TestCase):
             raise AssertionError(f"{words} ended with {done.returncode}:\n{done.stdout}")
         return done.stdout
 
-    def library(self, prefix=None):
-        return os.path.join(prefix or self.prefix, "lib", "libtilewright.so")
+    def library(self, name="libtilewright.so"):
+        return os.path.join(self.prefix, "lib", name)
 
     def check_examples(self, build, **environment):
         for example in EXAMPLES:
@@ -72,22 +74,46 @@ class InstallTest(unittest.TestCase):
             build(moved, after)
             self.check_examples(after)
 
+    def test_bundles_in_place_of_a_compiler(self):
+        """The examples, linked with the library without LLVM; as one bundle serves all numbers of rows, with fewer."""
+        build, bundle = os.path.join(self.folder, "with runtime"), os.path.join(self.folder, "bundle")
+        self.run_program(os.path.join(self.prefix, "bin", "tilewright"), "export", "--bundle", bundle, "--target", "cpu",
+                         "--shape", "100,48,301", "--shape", "50,40,257", TILEWRIGHT_CACHE_DIR="off")
+        self.run_program("cmake", "-S", SOURCES, "-B", build, "-DCMAKE_PREFIX_PATH=" + self.prefix,
+                         "-DTILEWRIGHT_LIBRARY=tilewright::runtime")
+        self.run_program("cmake", "--build", build)
+        self.check_examples(build, TILEWRIGHT_BUNDLES=bundle)
+        with self.assertRaisesRegex(AssertionError, "open a bundle of kernels"):
+            self.check_examples(build)
+
+    def test_the_command_line(self):
+        program = os.path.join(self.prefix, "bin", "tilewright")
+        self.assertIn("tilewright export", self.run_program(program, "--help"))
+        assembly = self.run_program(program, "emit", "--kernel", "row_softmax", "--target", "sm_90a", "--stage", "ptx")
+        self.assertIn(".entry row_softmax", assembly)
+
     def test_symbols(self):
-        symbols = self.run_program("nm", "-D", "--defined-only", self.library())
-        names = [line.split()[-1] for line in symbols.splitlines()]
-        self.assertEqual([name for name in names if not name.startswith("tw_")], [])
         with open(os.path.join(self.prefix, "include", "tilewright.h")) as file:
             declared = set(re.findall(r"\b(tw_\w+)\(", file.read()))
-        self.assertEqual(set(names), declared)
+        for library in LIBRARIES:
+            symbols = self.run_program("nm", "-D", "--defined-only", self.library(library))
+            names = [line.split()[-1] for line in symbols.splitlines()]
+            self.assertEqual([name for name in names if not name.startswith("tw_")], [])
+            self.assertEqual(set(names), declared)
 
     def test_needs_no_llvm(self):
-        dynamic = self.run_program("readelf", "-dW", self.library())
-        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
-        self.assertEqual([name for name in needed if re.search("LLVM|MLIR|stdc", name)], [])
-        self.assertNotIn("RUNPATH", dynamic)
-        self.assertNotIn("RPATH", dynamic)
-        self.assertIn("[libtilewright.so.1]", dynamic)
-        self.assertIn("NODELETE", dynamic)
+        for library in (*LIBRARIES, "../bin/tilewright"):
+            dynamic = self.run_program("readelf", "-dW", self.library(library))
+            needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+            self.assertEqual([name for name in needed if re.search("LLVM|MLIR|stdc", name)], [])
+            self.assertNotIn("RUNPATH", dynamic)
+            self.assertNotIn("RPATH", dynamic)
+            if library in LIBRARIES:
+                self.assertIn(f"[{library}.1]", dynamic)
+                self.assertIn("NODELETE", dynamic)
+
+    def test_the_library_without_a_compiler_is_small(self):
+        self.assertLess(os.path.getsize(self.library("libtilewright_runtime.so")), 3 << 20)
 
     def test_glibc_2_34_is_enough(self):
         symbols = self.run_program("objdump", "-T", self.library())

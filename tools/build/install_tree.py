@@ -1,4 +1,4 @@
-"""Puts a built library and its header under a prefix, for CMake and pkg-config to find.
+"""Puts the built libraries, their header and the command line under a prefix, for CMake and pkg-config to find.
 
 Every path in the files written is relative to the file itself, so that the prefix may be moved."""
 
@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 
-CONFIG = """# find_package(tilewright) gives tilewright::tilewright, the C library.
+CONFIG = """# find_package(tilewright) gives tilewright::tilewright, the C library, and tilewright::runtime, the one without a compiler.
 get_filename_component(_tilewright_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 find_path(tilewright_DLPACK_INCLUDE_DIR dlpack/dlpack.h)
 if(NOT tilewright_DLPACK_INCLUDE_DIR)
@@ -17,11 +17,19 @@ if(NOT tilewright_DLPACK_INCLUDE_DIR)
   return()
 endif()
 if(NOT TARGET tilewright::tilewright)
-  add_library(tilewright::tilewright SHARED IMPORTED)
-  set_target_properties(tilewright::tilewright PROPERTIES
-    IMPORTED_LOCATION "${_tilewright_prefix}/lib/libtilewright.so.@ABI@"
-    IMPORTED_SONAME "libtilewright.so.@ABI@"
-    INTERFACE_INCLUDE_DIRECTORIES "${_tilewright_prefix}/include;${tilewright_DLPACK_INCLUDE_DIR}")
+  foreach(_tilewright_library tilewright runtime)
+    set(_tilewright_name libtilewright)
+    if(_tilewright_library STREQUAL "runtime")
+      set(_tilewright_name libtilewright_runtime)
+    endif()
+    add_library(tilewright::${_tilewright_library} SHARED IMPORTED)
+    set_target_properties(tilewright::${_tilewright_library} PROPERTIES
+      IMPORTED_LOCATION "${_tilewright_prefix}/lib/${_tilewright_name}.so.@ABI@"
+      IMPORTED_SONAME "${_tilewright_name}.so.@ABI@"
+      INTERFACE_INCLUDE_DIRECTORIES "${_tilewright_prefix}/include;${tilewright_DLPACK_INCLUDE_DIR}")
+  endforeach()
+  unset(_tilewright_library)
+  unset(_tilewright_name)
 endif()
 unset(_tilewright_prefix)
 """
@@ -43,11 +51,11 @@ PKG_CONFIG = """prefix=${pcfiledir}/../..
 includedir=${prefix}/include
 libdir=${prefix}/lib
 
-Name: tilewright
-Description: Fused linear + cross entropy, compiled when first called
+Name: @LIBRARY@
+Description: Fused linear + cross entropy, @HOW@
 Version: @VERSION@
 Cflags: -I${includedir}
-Libs: -L${libdir} -ltilewright
+Libs: -L${libdir} -l@LIBRARY@
 """
 
 
@@ -74,7 +82,7 @@ def link(to, name):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    for option in ("--prefix", "--header", "--library"):
+    for option in ("--prefix", "--header", "--library", "--runtime-library", "--program"):
         parser.add_argument(option, required=True)
     arguments = parser.parse_args()
     prefix = arguments.prefix
@@ -85,18 +93,23 @@ def main():
     abi = re.search(r"#define TW_ABI_VERSION (\d+)", header).group(1)
     major, minor, _ = version.split(".")
 
-    def filled(text):
-        for key, value in {"VERSION": version, "ABI": abi, "MAJOR": major, "MINOR": minor}.items():
+    def filled(text, **more):
+        for key, value in {"VERSION": version, "ABI": abi, "MAJOR": major, "MINOR": minor, **more}.items():
             text = text.replace(f"@{key}@", value)
         return text
 
     lib = os.path.join(prefix, "lib")
     copy(arguments.header, os.path.join(prefix, "include", "tilewright.h"), 0o644)
-    copy(arguments.library, os.path.join(lib, f"libtilewright.so.{abi}"), 0o755)
-    link(f"libtilewright.so.{abi}", os.path.join(lib, "libtilewright.so"))
+    copy(arguments.program, os.path.join(prefix, "bin", "tilewright"), 0o755)
+    libraries = (("tilewright", arguments.library, "tilewright", "compiled when first called"),
+                 ("tilewright_runtime", arguments.runtime_library, "tilewright-runtime", "with kernels from bundles"))
+    for library, built, package, how in libraries:
+        name = f"lib{library}.so"
+        copy(built, os.path.join(lib, f"{name}.{abi}"), 0o755)
+        link(f"{name}.{abi}", os.path.join(lib, name))
+        write(filled(PKG_CONFIG, LIBRARY=library, HOW=how), os.path.join(lib, "pkgconfig", package + ".pc"))
     write(filled(CONFIG), os.path.join(lib, "cmake", "tilewright", "tilewright-config.cmake"))
     write(filled(CONFIG_VERSION), os.path.join(lib, "cmake", "tilewright", "tilewright-config-version.cmake"))
-    write(filled(PKG_CONFIG), os.path.join(lib, "pkgconfig", "tilewright.pc"))
     print(f"installed tilewright {version} under {prefix}")
 
 

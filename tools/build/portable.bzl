@@ -3,12 +3,14 @@
 The objects are those of the current configuration: nothing is compiled twice. A cc_binary cannot do this, as it links
 what its libraries ask for, and they ask for LLVM's shared libraries."""
 
-def _archives(deps):
+def _archives(deps, without = []):
     """Paths of the archives, in an order in which each comes before what it needs; the whole of those that say so."""
     files = []
     arguments = []
     for dep in deps:
         for linked in dep[CcInfo].linking_context.linker_inputs.to_list():
+            if linked.owner in without:
+                continue
             for library in linked.libraries:
                 archive = library.pic_static_library or library.static_library
                 if not archive:
@@ -20,10 +22,45 @@ def _archives(deps):
                     arguments.append(archive.path)
     return files, arguments
 
-def _link(ctx, output, first, inputs, executable):
-    files, archives = _archives(ctx.attr.deps)
+def _own_archives(target):
+    """Those of the target itself."""
+    return [
+        library.pic_static_library or library.static_library
+        for linked in target[CcInfo].linking_context.linker_inputs.to_list()
+        if linked.owner == target.label
+        for library in linked.libraries
+    ]
+
+def _absent(ctx):
+    """An object in which every function of the absent libraries is tilewrightHasNoBodies."""
+    archives = [archive for target in ctx.attr.absent for archive in _own_archives(target)]
+    if not archives:
+        return []
+    output = ctx.actions.declare_file(ctx.label.name + ".absent.o")
+    ctx.actions.run_shell(
+        command = """set -e
+{ echo .text
+  nm --extern-only --defined-only "${@:2}" | awk '$2 == "T" { print ".globl " $3 "\\n.hidden " $3 "\\n" $3 ":" }'
+  echo jmp tilewrightHasNoBodies
+  echo '.section .note.GNU-stack,"",@progbits'
+} > "$1.s"
+as -o "$1" "$1.s"
+rm "$1.s"
+""",
+        arguments = [output.path] + [archive.path for archive in archives],
+        inputs = archives,
+        outputs = [output],
+        mnemonic = "AbsentFunctions",
+        env = {"PATH": "/usr/bin:/bin"},
+    )
+    return [output]
+
+def _link(ctx, output, first, inputs, executable, with_llvm = True, without = [], absent = []):
+    files, archives = _archives(ctx.attr.deps, without)
+    inputs = inputs + absent
+    archives = [file.path for file in absent] + archives
     llvm = []
-    for linked in ctx.attr._llvm[CcInfo].linking_context.linker_inputs.to_list():
+    for linked in ctx.attr._llvm[CcInfo].linking_context.linker_inputs.to_list() if with_llvm else []:
         llvm += linked.user_link_flags
     ctx.actions.run(
         executable = "/usr/bin/g++",
@@ -32,7 +69,7 @@ def _link(ctx, output, first, inputs, executable):
         inputs = files + inputs,
         outputs = [output],
         mnemonic = "PortableLink",
-        progress_message = "Linking %s with LLVM inside" % output.short_path,
+        progress_message = "Linking %s" % output.short_path,
         env = {"PATH": "/usr/bin:/bin"},
     )
     if executable:
@@ -54,7 +91,17 @@ def _portable_library_impl(ctx):
         "-Wl,-z,nodelete",
         "-Wl,-z,defs",
     ]
-    return _link(ctx, output, flags, [ctx.file.version_script], False)
+    without = [target.label for target in ctx.attr.without + ctx.attr.absent]
+    return _link(
+        ctx,
+        output,
+        flags,
+        [ctx.file.version_script],
+        False,
+        ctx.attr.with_llvm,
+        without,
+        _absent(ctx),
+    )
 
 _ATTRIBUTES = {
     "deps": attr.label_list(providers = [CcInfo]),
@@ -67,7 +114,16 @@ portable_library = rule(
     _portable_library_impl,
     attrs = dict(
         _ATTRIBUTES,
+        absent = attr.label_list(
+            doc = "Libraries that are left out; what calls a function of theirs reaches tilewrightHasNoBodies",
+            providers = [CcInfo],
+        ),
         soname = attr.string(mandatory = True),
         version_script = attr.label(allow_single_file = True, mandatory = True),
+        with_llvm = attr.bool(default = True),
+        without = attr.label_list(
+            doc = "Libraries that are left out, as others of `deps` have all that is called of them",
+            providers = [CcInfo],
+        ),
     ),
 )

@@ -10,6 +10,7 @@ Command runCommand();
 Command tuneCommand();
 Command benchCommand();
 Command emitCommand();
+Command exportCommand();
 Command inspectCommand();
 Command cacheCommand();
 

@@ -49,6 +49,7 @@ TEST_F(EnvironmentTest, RelativeHomeIsNoHome) {
 }
 
 TEST_F(EnvironmentTest, ReadsEveryVariable) {
+  set("TILEWRIGHT_BUNDLES", "/one.bundle::two.bundle");
   set("TILEWRIGHT_DEVICE", "cuda:3");
   set("TILEWRIGHT_DUMP", "tile,assembly");
   set("TILEWRIGHT_DUMP_DIR", "/tmp/dump");

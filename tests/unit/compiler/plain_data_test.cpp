@@ -1,6 +1,9 @@
+#include <sstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compiler/cpuid_target.h"
 #include "compiler/element_type.h"
 #include "compiler/options.h"
 #include "compiler/target.h"
@@ -31,6 +34,16 @@ TEST(Target, TheHostIsTheSameEveryTime) {
   EXPECT_EQ(hostTarget().str(), hostTarget().str());
   EXPECT_EQ(parseTarget("cpu")->str(), hostTarget().str());
   EXPECT_FALSE(hostTarget().arch.empty());
+}
+
+// A library without LLVM asks the processor itself, and calls what it finds as LLVM does.
+TEST(Target, TheProcessorSaysWhatLlvmSays) {
+  const std::string llvm = "," + hostTarget().features + ",";
+  std::stringstream features(cpuidTarget().features);
+  int seen = 0;
+  for (std::string feature; std::getline(features, feature, ','); ++seen)
+    EXPECT_THAT(llvm, HasSubstr("," + feature + ","));
+  EXPECT_GT(seen, 30);
 }
 
 TEST(Target, UnknownNameListsTheChoices) {

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "compiler/target.h"
+
+namespace tilewright {
+
+/// The processor this process runs on, as it says itself. Of LLVM's features it has those alone whose
+/// instructions a kernel's code may use; no name. For a library without LLVM, which compiles nothing.
+Target cpuidTarget();
+
+} // namespace tilewright
