@@ -26,7 +26,8 @@ class InstallTest(unittest.TestCase):
     def install(cls, prefix):
         cls.run_program("python3", "tools/build/install_tree.py", "--prefix", prefix,
                         "--header", "bindings/c/tilewright.h", "--library", "bindings/c/libtilewright.so",
-                        "--runtime-library", "bindings/c/libtilewright_runtime.so", "--program", "tools/tilewright-portable")
+                        "--runtime-library", "bindings/c/libtilewright_runtime.so",
+                        "--cpp-library", "bindings/cpp/libtilewright_cpp.so", "--program", "tools/tilewright-portable")
 
     @classmethod
     def run_program(cls, *words, **environment):
@@ -78,13 +79,42 @@ class InstallTest(unittest.TestCase):
         """The examples, linked with the library without LLVM; as one bundle serves all numbers of rows, with fewer."""
         build, bundle = os.path.join(self.folder, "with runtime"), os.path.join(self.folder, "bundle")
         self.run_program(os.path.join(self.prefix, "bin", "tilewright"), "export", "--bundle", bundle, "--target", "cpu",
-                         "--shape", "100,48,301", "--shape", "50,40,257", TILEWRIGHT_CACHE_DIR="off")
+                         "--shape", "100,48,301", "--shape", "50,40,257", "--shape", "64,64,512", TILEWRIGHT_CACHE_DIR="off")
         self.run_program("cmake", "-S", SOURCES, "-B", build, "-DCMAKE_PREFIX_PATH=" + self.prefix,
                          "-DTILEWRIGHT_LIBRARY=tilewright::runtime")
         self.run_program("cmake", "--build", build)
         self.check_examples(build, TILEWRIGHT_BUNDLES=bundle)
+        out = self.run_program(os.path.join(build, "first_call"), TILEWRIGHT_BUNDLES=bundle)
+        self.assertRegex(out, r"0 compiled, 0 from disk, [1-9]\d* from bundles")
         with self.assertRaisesRegex(AssertionError, "open a bundle of kernels"):
             self.check_examples(build)
+
+    def check_first_kernel(self, prefix, build):
+        """With CMake, and with pkg-config."""
+        source = os.path.abspath("examples/cpp")
+        self.run_program("cmake", "-S", source, "-B", build, "-DCMAKE_PREFIX_PATH=" + prefix,
+                         "-DCMAKE_CXX_FLAGS=-Werror")
+        self.run_program("cmake", "--build", build)
+        flags = self.run_program("pkg-config", "--cflags", "--libs", "tilewright-cpp",
+                                 PKG_CONFIG_PATH=os.path.join(prefix, "lib", "pkgconfig"))
+        self.run_program("sh", "-c", f"c++ -Wall -Werror -o '{build}/by_pkg_config' '{source}/first_kernel.cpp' "
+                         f"{flags.strip()} -Wl,-rpath,'{prefix}/lib'")
+        for program in ("first_kernel", "by_pkg_config"):
+            self.assertIn("against float64", self.run_program(os.path.join(build, program)))
+
+    def test_a_first_kernel_in_cpp(self):
+        first, moved = os.path.join(self.folder, "cpp first"), os.path.join(self.folder, "cpp moved")
+        self.install(first)
+        self.check_first_kernel(first, os.path.join(self.folder, "cpp build"))
+        os.rename(first, moved)
+        self.run_program(os.path.join(self.folder, "cpp build", "first_kernel"),
+                         LD_LIBRARY_PATH=os.path.join(moved, "lib"))
+        self.check_first_kernel(moved, os.path.join(self.folder, "cpp build again"))
+
+    def test_the_example_is_the_readmes(self):
+        with open("README.md") as readme, open("examples/cpp/first_kernel.cpp") as example:
+            kernel = re.search(r"^Kernel rowSoftmax.*?^}\n\n.*?^}\n", readme.read(), re.M | re.S).group(0)
+            self.assertIn(" ".join(kernel.split()), " ".join(example.read().split()))
 
     def test_the_command_line(self):
         program = os.path.join(self.prefix, "bin", "tilewright")

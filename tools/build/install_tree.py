@@ -7,7 +7,12 @@ import os
 import re
 import shutil
 
-CONFIG = """# find_package(tilewright) gives tilewright::tilewright, the C library, and tilewright::runtime, the one without a compiler.
+# What C++ programs include, from the root of the tree.
+CPP_HEADERS = ("kernels/bundle_writer.h", "kernels/cross_entropy.h", "kernels/gradient_scaling.h", "kernels/jit.h",
+               "kernels/linear_cross_entropy.h")
+
+CONFIG = """# find_package(tilewright) gives tilewright::tilewright, the C library, tilewright::runtime, the one without a compiler,
+# and tilewright::cpp, for C++ programs and kernels of their own.
 get_filename_component(_tilewright_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 find_path(tilewright_DLPACK_INCLUDE_DIR dlpack/dlpack.h)
 if(NOT tilewright_DLPACK_INCLUDE_DIR)
@@ -28,6 +33,14 @@ if(NOT TARGET tilewright::tilewright)
       IMPORTED_SONAME "${_tilewright_name}.so.@ABI@"
       INTERFACE_INCLUDE_DIRECTORIES "${_tilewright_prefix}/include;${tilewright_DLPACK_INCLUDE_DIR}")
   endforeach()
+  if(EXISTS "${_tilewright_prefix}/lib/libtilewright_cpp.so.0")
+    add_library(tilewright::cpp SHARED IMPORTED)
+    set_target_properties(tilewright::cpp PROPERTIES
+      IMPORTED_LOCATION "${_tilewright_prefix}/lib/libtilewright_cpp.so.0"
+      IMPORTED_SONAME "libtilewright_cpp.so.0"
+      INTERFACE_INCLUDE_DIRECTORIES "${_tilewright_prefix}/include/tilewright-cpp"
+      INTERFACE_COMPILE_FEATURES cxx_std_17)
+  endif()
   unset(_tilewright_library)
   unset(_tilewright_name)
 endif()
@@ -54,7 +67,7 @@ libdir=${prefix}/lib
 Name: @LIBRARY@
 Description: Fused linear + cross entropy, @HOW@
 Version: @VERSION@
-Cflags: -I${includedir}
+Cflags: -I${includedir}@CFLAGS@
 Libs: -L${libdir} -l@LIBRARY@
 """
 
@@ -74,6 +87,16 @@ def write(text, target):
         file.write(text)
 
 
+def headers_from(header, found):
+    """This tree's headers that one of them includes, itself among them; paths from the root."""
+    if header not in found:
+        found.add(header)
+        with open(header) as file:
+            for included in re.findall(r'^#include "(.*)"', file.read(), re.M):
+                headers_from(included, found)
+    return found
+
+
 def link(to, name):
     if os.path.lexists(name):
         os.remove(name)
@@ -82,7 +105,7 @@ def link(to, name):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    for option in ("--prefix", "--header", "--library", "--runtime-library", "--program"):
+    for option in ("--prefix", "--header", "--library", "--runtime-library", "--cpp-library", "--program"):
         parser.add_argument(option, required=True)
     arguments = parser.parse_args()
     prefix = arguments.prefix
@@ -101,13 +124,21 @@ def main():
     lib = os.path.join(prefix, "lib")
     copy(arguments.header, os.path.join(prefix, "include", "tilewright.h"), 0o644)
     copy(arguments.program, os.path.join(prefix, "bin", "tilewright"), 0o755)
-    libraries = (("tilewright", arguments.library, "tilewright", "compiled when first called"),
-                 ("tilewright_runtime", arguments.runtime_library, "tilewright-runtime", "with kernels from bundles"))
-    for library, built, package, how in libraries:
+    libraries = (
+        ("tilewright", arguments.library, "tilewright", abi, "compiled when first called", ""),
+        ("tilewright_runtime", arguments.runtime_library, "tilewright-runtime", abi, "with kernels from bundles", ""),
+        ("tilewright_cpp", arguments.cpp_library, "tilewright-cpp", "0", "and kernels of one's own in C++",
+         "/tilewright-cpp -std=c++17"),
+    )
+    for library, built, package, number, how, flags in libraries:
         name = f"lib{library}.so"
-        copy(built, os.path.join(lib, f"{name}.{abi}"), 0o755)
-        link(f"{name}.{abi}", os.path.join(lib, name))
-        write(filled(PKG_CONFIG, LIBRARY=library, HOW=how), os.path.join(lib, "pkgconfig", package + ".pc"))
+        copy(built, os.path.join(lib, f"{name}.{number}"), 0o755)
+        link(f"{name}.{number}", os.path.join(lib, name))
+        write(filled(PKG_CONFIG, LIBRARY=library, HOW=how, CFLAGS=flags), os.path.join(lib, "pkgconfig", package + ".pc"))
+    found = set()
+    for header in CPP_HEADERS:
+        for path in headers_from(header, found):
+            copy(path, os.path.join(prefix, "include", "tilewright-cpp", path), 0o644)
     write(filled(CONFIG), os.path.join(lib, "cmake", "tilewright", "tilewright-config.cmake"))
     write(filled(CONFIG_VERSION), os.path.join(lib, "cmake", "tilewright", "tilewright-config-version.cmake"))
     print(f"installed tilewright {version} under {prefix}")

@@ -3,7 +3,7 @@
 The objects are those of the current configuration: nothing is compiled twice. A cc_binary cannot do this, as it links
 what its libraries ask for, and they ask for LLVM's shared libraries."""
 
-def _archives(deps, without = []):
+def _archives(deps, without = [], whole = False):
     """Paths of the archives, in an order in which each comes before what it needs; the whole of those that say so."""
     files = []
     arguments = []
@@ -13,10 +13,10 @@ def _archives(deps, without = []):
                 continue
             for library in linked.libraries:
                 archive = library.pic_static_library or library.static_library
-                if not archive:
+                if not archive or archive in files:
                     continue
                 files.append(archive)
-                if library.alwayslink:
+                if library.alwayslink or whole:
                     arguments += ["-Wl,--whole-archive", archive.path, "-Wl,--no-whole-archive"]
                 else:
                     arguments.append(archive.path)
@@ -55,8 +55,8 @@ rm "$1.s"
     )
     return [output]
 
-def _link(ctx, output, first, inputs, executable, with_llvm = True, without = [], absent = []):
-    files, archives = _archives(ctx.attr.deps, without)
+def _link(ctx, output, first, inputs, executable, with_llvm = True, without = [], absent = [], is_cpp = False):
+    files, archives = _archives(ctx.attr.deps, without, is_cpp)
     inputs = inputs + absent
     archives = [file.path for file in absent] + archives
     llvm = []
@@ -65,7 +65,8 @@ def _link(ctx, output, first, inputs, executable, with_llvm = True, without = []
     ctx.actions.run(
         executable = "/usr/bin/g++",
         arguments = first + ["-o", output.path] + ["-Wl,--start-group"] + archives + ["-Wl,--end-group"] +
-                    ["-Wl,--as-needed", "-Wl,--gc-sections", "-Wl,-z,relro,-z,now", "-static-libstdc++", "-s"] + llvm,
+                    ["-Wl,--as-needed", "-Wl,--gc-sections", "-Wl,-z,relro,-z,now", "-s"] +
+                    ([] if is_cpp else ["-static-libstdc++"]) + llvm,
         inputs = files + inputs,
         outputs = [output],
         mnemonic = "PortableLink",
@@ -101,6 +102,7 @@ def _portable_library_impl(ctx):
         ctx.attr.with_llvm,
         without,
         _absent(ctx),
+        ctx.attr.is_cpp,
     )
 
 _ATTRIBUTES = {
@@ -118,6 +120,7 @@ portable_library = rule(
             doc = "Libraries that are left out; what calls a function of theirs reaches tilewrightHasNoBodies",
             providers = [CcInfo],
         ),
+        is_cpp = attr.bool(doc = "C++ calls it: all objects are in it, and the C++ library is the caller's"),
         soname = attr.string(mandatory = True),
         version_script = attr.label(allow_single_file = True, mandatory = True),
         with_llvm = attr.bool(default = True),
@@ -127,3 +130,15 @@ portable_library = rule(
         ),
     ),
 )
+
+def _headers_impl(ctx):
+    headers = [
+        header
+        for dep in ctx.attr.deps
+        for header in dep[CcInfo].compilation_context.headers.to_list()
+        if header.is_source and header.owner.workspace_name == ""
+    ]
+    return [DefaultInfo(runfiles = ctx.runfiles(headers))]
+
+# This tree's headers that libraries have, as data of a test.
+headers = rule(_headers_impl, attrs = {"deps": attr.label_list(providers = [CcInfo])})
