@@ -5,7 +5,7 @@ import os
 
 import torch
 
-from . import peers
+from . import main_shape, peers
 from .measure import milliseconds, peak_bytes, random_problem, synchronize
 
 _FIELDS = ("varied", "n", "h", "v", "dtype", "device", "name", "forward_ms", "training_ms", "peak_bytes",
@@ -95,6 +95,25 @@ _PANELS = (("training_ms", 1, "forward + backward, ms"), ("forward_ms", 1, "forw
            ("peak_bytes", 2 ** 20, "peak over inputs, MiB"), ("error_dw", 1, "error of dW, relative to float64"))
 
 
+def _draw(axis, rows: list, varied: str, field: str, unit: int, label: str) -> None:
+    for name in dict.fromkeys(row["name"] for row in rows):
+        points = [(row[varied], row[field] / unit) for row in rows if row["name"] == name]
+        axis.plot(*zip(*points), marker="o", markersize=4, label=name)
+    sizes = sorted({row[varied] for row in rows})
+    axis.set(xscale="log", xlabel=varied.upper(), ylabel=label)
+    axis.set_xticks(sizes, [str(size) for size in sizes])
+    if field == "error_dw":
+        axis.set_ylim(bottom=0)
+    else:
+        axis.set_yscale("log")
+        least, most = axis.get_ylim()
+        ticks = [factor * 10 ** power for power in range(-3, 6) for factor in (1, 2, 5)]
+        axis.set_yticks([tick for tick in ticks if least <= tick <= most])
+        axis.yaxis.set_major_formatter("{x:g}")
+    axis.minorticks_off()
+    axis.grid(alpha=0.3)
+
+
 def _pictures(rows: list, folder: str) -> list:
     """A picture of each size that varies; none without matplotlib."""
     try:
@@ -108,16 +127,14 @@ def _pictures(rows: list, folder: str) -> list:
     for varied in "nhv":
         mine = [row for row in rows if row["varied"] == varied]
         panels = [panel for panel in _PANELS if any(row[panel[0]] for row in mine)]
-        figure, axes = pyplot.subplots(1, len(panels), figsize=(4.6 * len(panels), 4), squeeze=False)
-        for axis, (field, unit, label) in zip(axes[0], panels):
-            for name in dict.fromkeys(row["name"] for row in mine):
-                points = [(row[varied], row[field] / unit) for row in mine if row["name"] == name]
-                axis.plot(*zip(*points), marker="o", label=name)
-            axis.set(xscale="log", yscale="log", xlabel=varied.upper(), ylabel=label)
-            axis.grid(alpha=0.3)
+        figure, axes = pyplot.subplots(1, len(panels), figsize=(3.6 * len(panels), 3.6), squeeze=False)
+        for axis, panel in zip(axes[0], panels):
+            _draw(axis, mine, varied, *panel)
         axes[0][0].legend()
+        fixed = ", ".join(f"{size.upper()} {mine[0][size]}" for size in "nhv" if size != varied)
+        figure.suptitle(f"linear + cross entropy, {mine[0]['dtype']}, {fixed}, {main_shape.device_name(mine[0]['device'])}")
         figure.tight_layout()
         paths.append(os.path.join(folder, f"over-{varied}.png"))
-        figure.savefig(paths[-1], dpi=120)
+        figure.savefig(paths[-1], dpi=100)
         pyplot.close(figure)
     return paths
