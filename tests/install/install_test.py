@@ -122,6 +122,28 @@ class InstallTest(unittest.TestCase):
         assembly = self.run_program(program, "emit", "--kernel", "row_softmax", "--target", "sm_90a", "--stage", "ptx")
         self.assertIn(".entry row_softmax", assembly)
 
+    def test_manners(self):
+        """Neither library ends the process, writes, or handles signals; with a cache, which it writes, it is seen."""
+        guard, build = os.path.join(self.folder, "manners.so"), os.path.join(self.folder, "manners build")
+        bundle = os.path.join(self.folder, "manners bundle")
+        self.run_program("cc", "-shared", "-fPIC", "-o", guard, "tests/install/manners.c", "-ldl")
+        self.run_program(os.path.join(self.prefix, "bin", "tilewright"), "export", "--bundle", bundle, "--target", "cpu",
+                         "--shape", "70,48,301", TILEWRIGHT_CACHE_DIR="off")
+        for library, watched in (("tilewright", "libtilewright.so"), ("runtime", "libtilewright_runtime.so")):
+            self.run_program("cmake", "-S", SOURCES, "-B", build, "-DCMAKE_PREFIX_PATH=" + self.prefix,
+                             "-DTILEWRIGHT_LIBRARY=tilewright::" + library)
+            self.run_program("cmake", "--build", build)
+            program = os.path.join(build, "training_step")
+            watch = {"LD_PRELOAD": guard, "TILEWRIGHT_WATCHED": watched}
+            self.run_program(program, TILEWRIGHT_CACHE_DIR="off", TILEWRIGHT_BUNDLES=bundle, **watch)
+            if library == "tilewright":
+                self.run_program(program, TILEWRIGHT_CACHE_DIR="off", **watch)
+                with self.assertRaisesRegex(AssertionError, "the library called write"):
+                    self.run_program(program, TILEWRIGHT_CACHE_DIR=os.path.join(self.folder, "new cache"), **watch)
+            else:
+                with self.assertRaisesRegex(AssertionError, "open a bundle"):
+                    self.run_program(program, TILEWRIGHT_CACHE_DIR="off", **watch)
+
     def test_symbols(self):
         with open(os.path.join(self.prefix, "include", "tilewright.h")) as file:
             declared = set(re.findall(r"\b(tw_\w+)\(", file.read()))
