@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <optional>
 #include <thread>
 
@@ -23,11 +24,17 @@ StatusOr<KernelHandle> jit(Runtime &runtime, const Kernel &kernel, const Compile
 
 StatusOr<std::vector<KernelHandle>> jitAll(Runtime &runtime, const std::vector<JitRequest> &requests) {
   std::vector<std::optional<StatusOr<KernelHandle>>> results(requests.size());
+  std::vector<std::exception_ptr> thrown(requests.size()); // for want of memory: no thread may end by that
   std::atomic<std::size_t> next{0};
   auto makeNext = [&] {
     const std::size_t i = next++;
-    if (i < requests.size()) results[i] = jit(runtime, requests[i].kernel, requests[i].options);
-    return i < requests.size();
+    if (i >= requests.size()) return false;
+    try {
+      results[i] = jit(runtime, requests[i].kernel, requests[i].options);
+    } catch (...) {
+      thrown[i] = std::current_exception();
+    }
+    return true;
   };
   auto makeAll = [&] {
     while (makeNext()) {
@@ -46,6 +53,8 @@ StatusOr<std::vector<KernelHandle>> jitAll(Runtime &runtime, const std::vector<J
   for (std::thread &helper : helpers)
     helper.join();
 
+  for (const std::exception_ptr &exception : thrown)
+    if (exception) std::rethrow_exception(exception);
   std::vector<KernelHandle> kernels;
   for (auto &result : results) {
     if (!result->ok()) return result->status();

@@ -1,6 +1,7 @@
 #include "runtime/kernel_cache.h"
 
 #include <exception>
+#include <new>
 
 #include "compiler/base/hash.h"
 
@@ -11,6 +12,8 @@ namespace {
 StatusOr<KernelHandle> outcomeOf(const KernelCache::Make &make) {
   try {
     return make();
+  } catch (const std::bad_alloc &) {
+    return runtimeError("not enough memory on the host for making a kernel");
   } catch (const std::exception &error) {
     return internalError(std::string("making a kernel threw: ") + error.what());
   }

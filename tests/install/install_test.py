@@ -144,6 +144,32 @@ class InstallTest(unittest.TestCase):
                 with self.assertRaisesRegex(AssertionError, "open a bundle"):
                     self.run_program(program, TILEWRIGHT_CACHE_DIR="off", **watch)
 
+    def test_lack_of_memory(self):
+        """Of the library without LLVM: allocations fail in turn, the later ones sampled. Each is a code, and no end of it."""
+        guard, build = os.path.join(self.folder, "failing_malloc.so"), os.path.join(self.folder, "memory build")
+        bundle = os.path.join(self.folder, "memory bundle")
+        self.run_program("cc", "-shared", "-fPIC", "-o", guard, "tests/install/failing_malloc.c")
+        self.run_program(os.path.join(self.prefix, "bin", "tilewright"), "export", "--bundle", bundle, "--target", "cpu",
+                         "--shape", "70,48,301", TILEWRIGHT_CACHE_DIR="off")
+        self.run_program("cmake", "-S", SOURCES, "-B", build, "-DCMAKE_PREFIX_PATH=" + self.prefix,
+                         "-DTILEWRIGHT_LIBRARY=tilewright::runtime")
+        self.run_program("cmake", "--build", build)
+        failed, number = 0, 1
+        while True:
+            environment = {**self.environment, "TILEWRIGHT_CACHE_DIR": "off", "TILEWRIGHT_BUNDLES": bundle,
+                           "LD_PRELOAD": guard, "TILEWRIGHT_WATCHED": "libtilewright_runtime",
+                           "TILEWRIGHT_FAIL_AT": str(number)}
+            done = subprocess.run([os.path.join(build, "training_step")], env=environment, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True)
+            if done.returncode != 0:
+                self.assertEqual(done.returncode, 1, f"{number}: {done.stdout}")
+                self.assertIn("code 2: not enough memory", done.stdout, number)
+                failed += 1
+            elif number > 20000:
+                break
+            number += 1 if number < 30 else number // 20
+        self.assertGreater(failed, 50)
+
     def test_symbols(self):
         with open(os.path.join(self.prefix, "include", "tilewright.h")) as file:
             declared = set(re.findall(r"\b(tw_\w+)\(", file.read()))
