@@ -10,6 +10,7 @@
 
 #include "compiler/base/env.h"
 #include "compiler/base/hash.h"
+#include "compiler/check_options.h"
 #include "compiler/cpu/emit_object.h"
 #include "compiler/dialect/kernel_signature.h"
 #include "compiler/dsl/build.h"
@@ -39,7 +40,15 @@ StatusOr<Compilation> begin(const Kernel &kernel) {
   return Compilation{std::move(context), std::move(module), std::move(dump)};
 }
 
-Status lowerTiles(Compilation &compilation, const Target &target, const CompileOptions &options) {
+FunctionOpInterface functionOf(const Kernel &kernel, ModuleOp tiles) {
+  return llvm::cast<FunctionOpInterface>(tiles.lookupSymbol(kernel.name));
+}
+
+Status lowerTiles(Compilation &compilation, const Kernel &kernel, const Target &target,
+                  const CompileOptions &options) {
+  const size_t gridAxes = tile::gridOf(functionOf(kernel, *compilation.module)).size();
+  const Status fits = checkOptions(target, options, gridAxes);
+  if (!fits.ok()) return {fits.kind(), "kernel '" + kernel.name + "': " + fits.message()};
   TW_RETURN_IF_ERROR(compilation.dump.runPasses(
       *compilation.module, [&](OpPassManager &passes) { addTilePasses(passes, target, options); }));
   if (compilation.dump.wants(Stage::lowered))
@@ -77,7 +86,7 @@ Artifact describeKernel(const Kernel &kernel, const Target &target, ModuleOp til
   Artifact artifact;
   artifact.kernel = kernel.name;
   artifact.target = target.str();
-  auto function = llvm::cast<FunctionOpInterface>(tiles.lookupSymbol(kernel.name));
+  FunctionOpInterface function = functionOf(kernel, tiles);
   artifact.parameters = tile::parametersOf(function);
   artifact.grid = tile::gridOf(function);
   return artifact;
@@ -123,7 +132,7 @@ StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const Com
   auto start = std::chrono::steady_clock::now();
   TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel));
   Artifact artifact = describeKernel(kernel, target, *compilation.module);
-  TW_RETURN_IF_ERROR(lowerTiles(compilation, target, options));
+  TW_RETURN_IF_ERROR(lowerTiles(compilation, kernel, target, options));
   TW_RETURN_IF_ERROR(lowerToLlvm(compilation, target, options));
   describeLaunch(artifact, *compilation.module);
   TW_RETURN_IF_ERROR(dumpCode(compilation, target, options));
@@ -136,7 +145,7 @@ StatusOr<std::string> emit(const Kernel &kernel, const Target &target, const Com
                            Stage stage) {
   TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel));
   if (stage == Stage::tile) return irText(*compilation.module);
-  TW_RETURN_IF_ERROR(lowerTiles(compilation, target, options));
+  TW_RETURN_IF_ERROR(lowerTiles(compilation, kernel, target, options));
   if (stage == Stage::lowered) return irText(*compilation.module);
   TW_RETURN_IF_ERROR(lowerToLlvm(compilation, target, options));
   return textOf(stage, *compilation.module, target, options);

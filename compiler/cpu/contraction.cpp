@@ -59,6 +59,24 @@ private:
     return e.clamp(e.sub(operand.view.sizes[1 - operand.contractedAxis], operand.offset), 0, extent);
   }
 
+  /// Positions below this one lie ahead of the view; null where there are none.
+  Value firstLive(const ProductOperand &operand) {
+    return operand.mayBeNegative ? e.sub(e.index(0), operand.offset) : Value();
+  }
+
+  /// Whether a position lies inside, with `live` positions up to the view's end (i1).
+  Value isLive(const ProductOperand &operand, Value position, Value live) {
+    Value inside = e.less(position, live), first = firstLive(operand);
+    return first ? e.both(inside, b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, position, first))
+                 : inside;
+  }
+
+  /// The same of `lanes` positions from one on.
+  Value liveLanes(const ProductOperand &operand, Value position, Value live) {
+    Value first = firstLive(operand);
+    return e.laneMask(e.sub(live, position), lanes, first ? e.sub(first, position) : Value());
+  }
+
   void clearAccumulators() {
     auto type = e.vectorOf(b.getF32Type(), lanes);
     Value zeros = b.create<arith::ConstantOp>(type, b.getZeroAttr(type));
@@ -146,7 +164,7 @@ private:
     loop(e.index(0), liveUnits, e.index(1), [&](Value unit) {
       Value row = e.add(k, e.mul(unit, e.index(perUnit)));
       loop(e.index(0), padded, e.index(lanes), [&](Value position) {
-        Value mask = e.laneMask(e.sub(live, position), lanes);
+        Value mask = liveLanes(operand, position, live);
         Value vector = loadAcrossDepth(operand.view, row, lastK, e.add(operand.offset, position), mask);
         storePacked(base, place(unit, position), vector);
       });
@@ -164,7 +182,7 @@ private:
         SmallVector<Value> block;
         for (int64_t t = 0; t < lanes; ++t) {
           Value row = e.add(position, e.index(t));
-          Value mask = e.both(depthMask, e.splat(e.less(row, live), lanes * perUnit));
+          Value mask = e.both(depthMask, e.splat(isLive(operand, row, live), lanes * perUnit));
           block.push_back(loadAlongDepth(operand.view, e.add(operand.offset, row), e.add(k, inside), mask));
         }
         transposeBlock(block);
@@ -199,7 +217,7 @@ private:
   void packLeftRows(Value k, Value liveDepth, Value padded) {
     Value liveUnits = e.ceilDiv(liveDepth, perUnit);
     loop(e.index(0), padded, e.index(1), [&](Value row) {
-      Value present = b.create<arith::SelectOp>(e.less(row, liveRows), liveDepth, e.index(0));
+      Value present = b.create<arith::SelectOp>(isLive(left, row, liveRows), liveDepth, e.index(0));
       loop(e.index(0), liveUnits, e.index(lanes), [&](Value unit) {
         Value inside = e.mul(unit, e.index(perUnit));
         Value mask = e.laneMask(e.sub(present, inside), lanes * perUnit);

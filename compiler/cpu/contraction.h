@@ -10,6 +10,8 @@ struct ProductOperand {
   MemoryView view;
   Value offset;
   int contractedAxis = 1;
+  bool mayBeNegative =
+      false; ///< the offset; positions below the view's first are outside, as those past its last
 };
 
 /// rows × columns fp32 accumulators in scratch, row after row; both are whole numbers of micro tiles.

@@ -72,13 +72,18 @@ Value Emitter::address(Value base, Value offset, Type element) {
   return b.create<LLVM::GEPOp>(base.getType(), element, base, ArrayRef<LLVM::GEPArg>{wide});
 }
 
-Value Emitter::laneMask(Value live, int64_t lanes) {
-  Value count = b.create<arith::IndexCastOp>(b.getI32Type(), clamp(live, 0, lanes));
+Value Emitter::laneMask(Value live, int64_t lanes, Value first) {
+  auto numberOf = [&](Value lane) {
+    return splat(b.create<arith::IndexCastOp>(b.getI32Type(), clamp(lane, 0, lanes)), lanes);
+  };
+  Value end = numberOf(live);
   SmallVector<int32_t> numbers(lanes);
   for (int64_t lane = 0; lane < lanes; ++lane)
     numbers[lane] = lane;
   Value iota = b.create<arith::ConstantOp>(b.getI32VectorAttr(numbers));
-  return b.create<arith::CmpIOp>(arith::CmpIPredicate::slt, iota, splat(count, lanes));
+  Value isBeforeEnd = b.create<arith::CmpIOp>(arith::CmpIPredicate::slt, iota, end);
+  if (!first) return isBeforeEnd;
+  return both(isBeforeEnd, b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, iota, numberOf(first)));
 }
 
 Value Emitter::load(Value pointer, Type element, int64_t lanes, Value mask) {

@@ -42,8 +42,8 @@ public:
   Value splat(Value scalar, int64_t lanes);
   /// base + offset elements.
   Value address(Value base, Value offset, Type element);
-  /// Lanes [0, live) of `lanes`; `live` is any signed index value.
-  Value laneMask(Value live, int64_t lanes);
+  /// Lanes [first, live) of `lanes`, both any signed index values; without `first`, from 0 on.
+  Value laneMask(Value live, int64_t lanes, Value first = {});
 
   /// Masked lanes read as zero. 16-bit floats keep their type.
   Value load(Value pointer, Type element, int64_t lanes, Value mask = {});

@@ -1,6 +1,7 @@
 #include "compiler/cpu/function_lowering.h"
 
 #include "compiler/cpu/contraction.h"
+#include "compiler/cpu/index_sign.h"
 #include "compiler/cpu/nest.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -283,8 +284,10 @@ void FunctionLowering::lowerProduct(Value result, const ProductOperand &left, co
 }
 
 void FunctionLowering::lowerContract(tile::ContractOp op) {
-  ProductOperand left{view(op.getA()), scalar(op.getAOffset()), int(op.getAAxis())};
-  ProductOperand right{view(op.getB()), scalar(op.getBOffset()), int(op.getBAxis())};
+  ProductOperand left{view(op.getA()), scalar(op.getAOffset()), int(op.getAAxis()),
+                      !isNeverNegative(op.getAOffset())};
+  ProductOperand right{view(op.getB()), scalar(op.getBOffset()), int(op.getBAxis()),
+                       !isNeverNegative(op.getBOffset())};
   if (op.getPart()) takePart(op, left, right);
   lowerProduct(op.getResult(), left, right);
 }

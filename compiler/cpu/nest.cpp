@@ -1,5 +1,6 @@
 #include "compiler/cpu/nest.h"
 
+#include "compiler/cpu/index_sign.h"
 #include "compiler/cpu/nest_plan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -11,10 +12,10 @@ using namespace mlir;
 
 namespace {
 
-/// Where a row of a view starts, and how many elements of it there are from there on (none, when it lies
-/// outside).
+/// Where a block's row starts in memory, and which of its elements, [first, live), lie inside the view (none,
+/// when the row lies outside). `first` is null where it is 0.
 struct RowAccess {
-  Value pointer, live;
+  Value pointer, live, first;
 };
 
 class NestEmitter {
@@ -238,7 +239,7 @@ private:
       return scalar(reduce.getValue());
     if (isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadElementsOp>(op)) {
       RowAccess access = rowAccess(op);
-      return e.loadScalar(access.pointer, tileType(value).getElementType(), e.less(e.index(0), access.live));
+      return e.loadScalar(access.pointer, tileType(value).getElementType(), isFirstLive(access));
     }
     return cloneOn(
         op, [&](Value operand) { return scalar(operand); }, false);
@@ -289,48 +290,60 @@ private:
     if (auto add = dyn_cast<tile::ReduceAddOp>(op))
       return blockAccess(add.getView(), add.getOffsets(), tileType(add.getValue()));
     if (auto load = dyn_cast<tile::LoadRowsOp>(op))
-      return access(lowering.view(load.getView()), number(load.getRows()), optional(load.getColumn()));
+      return numberedRow(load.getView(), number(load.getRows()), load.getColumn());
     if (auto store = dyn_cast<tile::StoreRowsOp>(op))
-      return access(lowering.view(store.getView()), number(store.getRows()), optional(store.getColumn()));
+      return numberedRow(store.getView(), number(store.getRows()), store.getColumn());
     auto load = cast<tile::LoadElementsOp>(op);
     return access(lowering.view(load.getView()), e.add(lowering.scalar(load.getRow()), row),
-                  number(load.getColumns()));
+                  number(load.getColumns()), true);
   }
 
-  Value optional(Value value) { return value ? lowering.scalar(value) : Value(); }
+  RowAccess numberedRow(Value view, Value at, Value column) {
+    if (!column) return access(lowering.view(view), at, {}, false);
+    return access(lowering.view(view), at, lowering.scalar(column), !isNeverNegative(column));
+  }
 
   RowAccess blockAccess(Value viewValue, ValueRange offsets, RankedTensorType type) {
     const MemoryView &view = lowering.view(viewValue);
     Value first = lowering.scalar(offsets[0]);
     Value here = type.getDimSize(0) == 1 ? first : e.add(first, row);
-    if (view.sizes.size() == 2) return access(view, here, lowering.scalar(offsets[1]));
+    if (view.sizes.size() == 2)
+      return access(view, here, lowering.scalar(offsets[1]), !isNeverNegative(offsets[1]));
     // A vector along a row of tiles is one row of memory; along a column, each element is a row of its own.
     if (type.getDimSize(1) > 1)
-      return {e.address(view.pointer, first, view.element), e.sub(view.sizes[0], first)};
-    return access(view, here, {});
+      return {e.address(view.pointer, first, view.element), e.sub(view.sizes[0], first),
+              isNeverNegative(offsets[0]) ? Value() : e.sub(e.index(0), first)};
+    return access(view, here, {}, false);
   }
 
   /// `column` is null for a vector, whose rows are its elements.
-  RowAccess access(const MemoryView &view, Value at, Value firstColumn) {
+  RowAccess access(const MemoryView &view, Value at, Value firstColumn, bool mayBeNegative) {
     Value inside = b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, at, view.sizes[0]);
     Value offset = at, live = e.index(1);
     if (firstColumn) {
       offset = e.add(e.mul(at, view.rowStride), firstColumn);
-      Value exists = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, firstColumn, e.index(0));
-      inside = e.both(inside, exists);
       live = e.sub(view.sizes[1], firstColumn);
     }
     // A masked store to an address that is not mapped is dropped as it should be, but takes hundreds of
     // cycles.
     offset = b.create<arith::SelectOp>(inside, offset, e.index(0));
     return {e.address(view.pointer, offset, view.element),
-            b.create<arith::SelectOp>(inside, live, e.index(0))};
+            b.create<arith::SelectOp>(inside, live, e.index(0)),
+            mayBeNegative ? e.sub(e.index(0), firstColumn) : Value()};
+  }
+
+  /// Whether the first element of a row lies inside the view (i1).
+  Value isFirstLive(const RowAccess &access) {
+    Value inside = e.less(e.index(0), access.live);
+    if (!access.first) return inside;
+    return e.both(inside, b.create<arith::CmpIOp>(arith::CmpIPredicate::sle, access.first, e.index(0)));
   }
 
   /// Null where every column of every strip is there.
   Value stripMask(Operation *op, const RowAccess &access) {
     if (op->hasAttr("interior")) return partMask;
-    Value mask = e.laneMask(e.sub(access.live, column), lanes);
+    Value mask =
+        e.laneMask(e.sub(access.live, column), lanes, access.first ? e.sub(access.first, column) : Value());
     return partMask ? e.both(mask, partMask) : mask;
   }
 
@@ -345,7 +358,7 @@ private:
 
   void storeElement(Operation *op, Value value) {
     RowAccess access = rowAccess(op);
-    Value live = e.less(e.index(0), access.live);
+    Value live = isFirstLive(access);
     if (isa<tile::ReduceAddOp>(op)) value = addUp(e.loadScalar(access.pointer, value.getType(), live), value);
     e.storeScalar(access.pointer, value, live);
   }

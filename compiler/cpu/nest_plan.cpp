@@ -66,12 +66,18 @@ private:
 
   /// A sum over a nest's rows is complete only behind it.
   bool dependsOnReduceAlongRows(Value value, const NestPlan &nest) const {
-    Operation *op = value.getDefiningOp();
-    if (!op || lowering.buffer(value) || !(isFree(op) || members.contains(op))) return false;
-    if (isReduceAlongRows(op) && nest.contains(op)) return true;
-    return llvm::any_of(op->getOperands(), [&](Value operand) {
-      return tileType(operand) && dependsOnReduceAlongRows(operand, nest);
-    });
+    OpSet seen;
+    SmallVector<Value> open{value};
+    while (!open.empty()) {
+      const Value next = open.pop_back_val();
+      Operation *op = next.getDefiningOp();
+      if (!op || lowering.buffer(next) || !(isFree(op) || members.contains(op))) continue;
+      if (!seen.insert(op).second) continue;
+      if (isReduceAlongRows(op) && nest.contains(op)) return true;
+      llvm::copy_if(op->getOperands(), std::back_inserter(open),
+                    [](Value operand) { return bool(tileType(operand)); });
+    }
+    return false;
   }
 
   void shareAcrossNests() {

@@ -196,17 +196,35 @@ private:
     result.products_[product.op] = layout;
   }
 
-  /// The map of the class, if it has the same one or none yet.
+  /// The map of the class, if it has the same one. A class without a map takes the product's, unless the
+  /// other axis of its tiles has some of the same bits: the product's result is then moved to another layout.
   const AxisMap *shared(int axis, AxisMap map, Operation *product) {
     AxisClass &c = classOf(product->getResult(0), axis);
     if (c.map && *c.map == map) return c.map;
     AxisMap *kept = keep(std::move(map));
-    if (!c.map && c.extent > 1) c.map = kept;
+    if (!c.map && c.extent > 1 && !(kept->threadMask() & takenAcross(c))) c.map = kept;
     return kept;
   }
 
-  /// The grid of warps whose operands are smallest; warpgroups have rows of their own, if they can.
-  std::pair<AxisMap, AxisMap> accumulators(const Product &product) const {
+  /// Bits of the thread's number that the other axes of a class's tiles have already.
+  int64_t takenAcross(const AxisClass &c) {
+    int64_t taken = 0;
+    for (Value tile : tiles)
+      if (&classOf(tile, c.axis) == &c)
+        if (const AxisMap *other = classOf(tile, 1 - c.axis).map) taken |= other->threadMask();
+    return taken;
+  }
+
+  /// Axes of a product's result that have a map already, which is not this one.
+  int64_t axesMoved(const Product &product, const AxisMap &rows, const AxisMap &columns) {
+    const AxisMap *known[] = {classOf(product.op->getResult(0), 0).map,
+                              classOf(product.op->getResult(0), 1).map};
+    return (known[0] && *known[0] != rows) + (known[1] && *known[1] != columns);
+  }
+
+  /// The grid of warps by which most of the result stays where it is, and of these the one whose operands are
+  /// smallest; warpgroups have rows of their own, if they can.
+  std::pair<AxisMap, AxisMap> accumulators(const Product &product) {
     if (product.multiply == Multiply::wgmma) {
       const int groupBits = result.threadBits_ - 7;
       const bool splitsColumns = groupBits && product.rows % 128 != 0;
@@ -214,18 +232,22 @@ private:
           layout::warpgroupRows(product.rows, splitsColumns ? 0 : groupBits),
           layout::accumulatorColumns(product.columns, splitsColumns ? freeBits(127) : std::vector<int>())};
     }
-    std::vector<int> warpBits = freeBits(31), best;
-    int64_t bestCost = INT64_MAX;
-    int bestRows = 0, total = int(warpBits.size());
+    std::vector<int> warpBits = freeBits(31);
+    int total = int(warpBits.size());
+    std::pair<int64_t, int64_t> bestCost{INT64_MAX, 0};
+    std::pair<AxisMap, AxisMap> best;
     for (int rowBits = 0; rowBits <= total; ++rowBits) {
+      auto middle = warpBits.begin() + (total - rowBits);
+      std::pair<AxisMap, AxisMap> maps{
+          layout::accumulatorRows(product.rows, {middle, warpBits.end()}),
+          layout::accumulatorColumns(product.columns, {warpBits.begin(), middle})};
       int64_t rows = layout::warpStretch(product.rows, rowBits);
       int64_t columns = layout::warpStretch(product.columns, total - rowBits);
-      int64_t cost = rows * columns * 1024 + rows + columns;
-      if (cost < bestCost) bestCost = cost, bestRows = rowBits;
+      std::pair<int64_t, int64_t> cost{axesMoved(product, maps.first, maps.second),
+                                       rows * columns * 1024 + rows + columns};
+      if (cost < bestCost) bestCost = cost, best = std::move(maps);
     }
-    auto middle = warpBits.begin() + (total - bestRows);
-    return {layout::accumulatorRows(product.rows, {middle, warpBits.end()}),
-            layout::accumulatorColumns(product.columns, {warpBits.begin(), middle})};
+    return best;
   }
 
   /// About as many rows as columns for each thread, in runs of four.
@@ -256,12 +278,11 @@ private:
       if (rows.extent == 1 || rows.map) continue;
       // Columns come first: the threads along a row read adjacent memory and share the row's sums.
       int columnBits = 0;
-      int64_t taken = 0;
+      const int64_t taken = takenAcross(rows);
       for (Value other : tiles) {
         AxisClass &columns = classOf(other, 1);
         if (&classOf(other, 0) != &rows || columns.extent == 1) continue;
         columnBits = std::max(columnBits, ceilLog2(llvm::divideCeil(columns.extent, runOf(columns))));
-        if (columns.map) taken |= columns.map->threadMask();
       }
       std::vector<int> bits = freeBits(taken);
       int wanted = ceilLog2(rows.extent);
@@ -275,11 +296,7 @@ private:
     for (Value tile : tiles) {
       AxisClass &columns = classOf(tile, 1);
       if (columns.extent == 1 || columns.map) continue;
-      int64_t taken = 0;
-      for (Value other : tiles)
-        if (&classOf(other, 1) == &columns && tile::tileType(other).getDimSize(0) > 1)
-          taken |= classOf(other, 0).map->threadMask();
-      std::vector<int> bits = freeBits(taken);
+      std::vector<int> bits = freeBits(takenAcross(columns));
       int64_t run = runOf(columns);
       int count = std::min(ceilLog2(llvm::divideCeil(columns.extent, run)), int(bits.size()));
       columns.map = keep(layout::blockedMap(columns.extent, {bits.begin(), bits.begin() + count}, run));

@@ -90,14 +90,26 @@ tile::ReduceOp placedMaximum(Operation *op) {
   return fits ? maximum : tile::ReduceOp();
 }
 
+/// Whether the numbers of each row ascend, padding's too: the first of a thread's is then its smallest.
+static bool ascends(Value places) {
+  auto positions = withoutBroadcasts(places).getDefiningOp<tile::IotaOp>();
+  return positions && positions.getAxis() == 1;
+}
+
 void RegisterSums::find(int64_t row, int64_t column) {
-  Value place = lowering.evaluate(choiceOf(op).getTrueValue(), row, column);
+  const Value places = choiceOf(op).getTrueValue();
+  Value place = lowering.evaluate(places, row, column);
+  if (!ascends(places)) place = liveElement(column, place, neutral());
   Value known = followed->sums[row];
   if (known) {
-    Value element = lowering.evaluate(followed->operand(), row, column);
+    Value element = lowering.evaluate(followed->operand(), row, column), before = sums[row];
     element = liveElement(column, element, followed->neutral());
+    if (!ascends(places)) {
+      Value isTied = e.b.create<arith::CmpFOp>(arith::CmpFPredicate::OEQ, element, known);
+      before = e.select(isTied, combine(before, place), before);
+    }
     Value isHigher = e.b.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, element, known);
-    place = e.select(isHigher, place, sums[row]);
+    place = e.select(isHigher, place, before);
   }
   sums[row] = place;
 }

@@ -43,8 +43,8 @@ private:
   SmallVector<Value> sums;
 };
 
-/// The maximum whose first place an op finds, min_j (x_ij = max_k x_ik ? j : largest i32): both are then
-/// found in one pass over x. Null if the op does something else.
+/// The maximum whose place an op finds, min_j (x_ij = max_k x_ik ? p_ij : largest i32): both are then found
+/// in one pass over x. p are positions of columns, or any i32 numbers. Null if the op does something else.
 tile::ReduceOp placedMaximum(mlir::Operation *op);
 
 /// The registers' sums of one tile's reductions to those of whole rows (or columns), the same in every thread

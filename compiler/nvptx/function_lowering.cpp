@@ -58,10 +58,19 @@ static bool isAtPlaceOf(tile::StoreOp store, Operation *load) {
 
 /// Stores that a value flows to, element by element; false if it flows elsewhere.
 static bool findStores(Operation *op, llvm::SmallSetVector<Operation *, 2> &stores) {
-  return llvm::all_of(op->getUsers(), [&](Operation *user) {
-    if (isa<tile::StoreOp>(user)) return stores.insert(user), true;
-    return isElementwise(user) && findStores(user, stores);
-  });
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  SmallVector<Operation *> open{op};
+  while (!open.empty())
+    for (Operation *user : open.pop_back_val()->getUsers()) {
+      if (!seen.insert(user).second) continue;
+      if (isa<tile::StoreOp>(user))
+        stores.insert(user);
+      else if (isElementwise(user))
+        open.push_back(user);
+      else
+        return false;
+    }
+  return true;
 }
 
 /// Whether sinks will be made together, each element of all before the next of any: nothing lies between
@@ -270,6 +279,19 @@ LogicalResult FunctionLowering::lowerOp(Operation &op) {
   return op.emitError("has no NVPTX lowering");
 }
 
+/// This program's number along an axis (i64): 0 along one that the launch lacks. A CTA's number along y may
+/// then be that of a partner.
+Num FunctionLowering::programId(uint64_t axis) {
+  if (!programIds.empty()) return axis < programIds.size() ? programIds[axis] : e.i64(0);
+  if (kernel->hasAttr(tile::kGridAttr) && axis >= tile::gridOf(kernel).size()) return e.i64(0);
+  Type i32 = e.b.getI32Type();
+  Value number;
+  if (axis == 0) number = e.b.create<NVVM::BlockIdXOp>(i32);
+  if (axis == 1) number = e.b.create<NVVM::BlockIdYOp>(i32);
+  if (axis == 2) number = e.b.create<NVVM::BlockIdZOp>(i32);
+  return e.num(e.b.create<arith::ExtUIOp>(e.b.getI64Type(), number));
+}
+
 LogicalResult FunctionLowering::lowerScalar(Operation &op) {
   if (auto dim = dyn_cast<tile::DimOp>(op)) {
     scalars.map(dim.getResult(), e.toIndex(view(dim.getView()).sizes[dim.getAxis()]));
@@ -294,16 +316,7 @@ LogicalResult FunctionLowering::lowerScalar(Operation &op) {
     Num number = e.num(e.b.create<NVVM::BlockIdYOp>(e.b.getI32Type()));
     scalars.map(op.getResult(0), e.toIndex(e.wide(number)));
   } else if (auto id = dyn_cast<tile::ProgramIdOp>(op)) {
-    Type i32 = e.b.getI32Type();
-    Value number;
-    if (!programIds.empty()) {
-      scalars.map(id.getResult(), e.toIndex(programIds[id.getAxis()]));
-      return success();
-    }
-    if (id.getAxis() == 0) number = e.b.create<NVVM::BlockIdXOp>(i32);
-    if (id.getAxis() == 1) number = e.b.create<NVVM::BlockIdYOp>(i32);
-    if (id.getAxis() == 2) number = e.b.create<NVVM::BlockIdZOp>(i32);
-    scalars.map(id.getResult(), e.toIndex(e.num(e.b.create<arith::ExtUIOp>(e.b.getI64Type(), number))));
+    scalars.map(id.getResult(), e.toIndex(programId(id.getAxis())));
   } else if (isMemoryEffectFree(&op)) {
     e.b.clone(op, scalars);
   } else {

@@ -134,6 +134,7 @@ public:
 private:
   void bindParameters();
   void orderPrograms();
+  Num programId(uint64_t axis);
   Value invariantPart(Value condition);
   mlir::LogicalResult checkShared();
   mlir::LogicalResult lowerOps(mlir::Block::iterator begin, mlir::Block::iterator end);

@@ -55,6 +55,58 @@ static void waitForLaunchBefore(func::FuncOp lowered) {
   lowered->setAttr("starts_early", builder.getUnitAttr());
 }
 
+/// Whether each position of an axis is held once by the threads that differ in the map's bits.
+static bool holdsEachOnce(const layout::AxisMap &map, int64_t extent) {
+  std::vector<int> holders(map.span());
+  const int64_t mask = map.threadMask();
+  for (int64_t thread = mask;; thread = (thread - 1) & mask) { // all that have bits of the mask only
+    for (int64_t reg = 0; reg < map.registers(); ++reg) {
+      const int64_t position = map.position(thread, reg);
+      if (position < 0 || position >= map.span()) return false;
+      ++holders[position];
+    }
+    if (thread == 0) break;
+  }
+  return map.extent == extent && map.span() >= extent && llvm::all_of(holders, [](int n) { return n == 1; });
+}
+
+/// Every element of every tile has one thread and its replicas, and no thread has more than it can work on.
+static LogicalResult checkLayouts(func::FuncOp kernel, const LoweringOptions &options) {
+  constexpr int64_t kMostRegisters = 512; // of a tile: more than twice what a thread has in all
+  const Layouts layouts(kernel, options);
+  auto isSound = [&](TileLayout layout, RankedTensorType type) {
+    const bool isDisjoint = !(layout.rows->threadMask() & layout.columns->threadMask());
+    return isDisjoint && layout.threadMask() < layouts.threads() &&
+           holdsEachOnce(*layout.rows, type.getDimSize(0)) &&
+           holdsEachOnce(*layout.columns, type.getDimSize(1));
+  };
+  auto check = [&](Operation *op, Value tile) -> LogicalResult {
+    const RankedTensorType type = tile::tileType(tile);
+    const TileLayout layout = layouts.of(tile);
+    if (layout.registers() > kMostRegisters)
+      return op->emitError("makes a tile of ")
+             << type.getDimSize(0) << "x" << type.getDimSize(1) << ", which is " << layout.registers()
+             << " numbers for each of " << layouts.threads() << " threads; expected at most "
+             << kMostRegisters << ": use smaller blocks";
+    const bool isProduct = isa<tile::ContractOp, tile::DotOp>(op);
+    if (isSound(layout, type) && (!isProduct || isSound(layouts.ofProduct(op), type))) return success();
+    return op->emitError("has a layout that does not hold each element once");
+  };
+  WalkResult result = kernel.walk([&](Operation *op) -> WalkResult {
+    for (Value value : op->getResults())
+      if (isTile(value) && failed(check(op, value))) return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+/// How those warps see a kernel that multiply by wgmma.
+static LoweringOptions consumersOf(const WarpPlan &plan, LoweringOptions options) {
+  options.warps = static_cast<int>(plan.teamThreads() / 32);
+  options.warpgroups = true;
+  return options;
+}
+
 namespace {
 
 struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
@@ -83,8 +135,9 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
 
   static LogicalResult lower(func::FuncOp kernel, const LoweringOptions &options) {
     mergeLoads(kernel);
-    if (std::optional<WarpPlan> plan = planWarps(kernel, options))
-      return lowerSpecialized(kernel, options, *plan);
+    const std::optional<WarpPlan> plan = planWarps(kernel, options);
+    if (failed(checkLayouts(kernel, plan ? consumersOf(*plan, options) : options))) return failure();
+    if (plan) return lowerSpecialized(kernel, options, *plan);
     OpBuilder builder(kernel);
     Emitter emitter(kernel.getLoc(), builder);
     return FunctionLowering(kernel, options, emitter).run();

@@ -139,7 +139,9 @@ void moveLoadsAhead(tile::ContractOp product) {
 }
 
 std::optional<WarpPlan> planWarps(func::FuncOp kernel, const LoweringOptions &options) {
-  if (!options.hopper || options.roles == WarpRoles::alike) return std::nullopt;
+  constexpr size_t kMostAxes = 2; // that a ProgramOrder knows
+  if (!options.hopper || options.roles == WarpRoles::alike || tile::gridOf(kernel).size() > kMostAxes)
+    return std::nullopt;
   tile::ContractOp product = onlyProduct(kernel);
   if (!product) return std::nullopt;
   const int64_t bytes = operandBytes(product, options.tf32);

@@ -48,11 +48,16 @@ bool FunctionLowering::isDeferred(Operation *reduce) const {
 
 /// Whether a reduction must be emitted before `value` can be evaluated.
 bool FunctionLowering::dependsOnPending(Value value) const {
-  Operation *op = value.getDefiningOp();
-  if (!op) return false;
-  if (isa<tile::ReduceOp>(op)) return llvm::is_contained(pending, op);
-  if (!isElementwise(op) && !isLoad(op)) return false;
-  return llvm::any_of(op->getOperands(), [&](Value v) { return isTile(v) && dependsOnPending(v); });
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  SmallVector<Value> open{value};
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second) continue;
+    if (isa<tile::ReduceOp>(op) && llvm::is_contained(pending, op)) return true;
+    if (!isElementwise(op) && !isLoad(op)) continue;
+    llvm::copy_if(op->getOperands(), std::back_inserter(open), isTile);
+  }
+  return false;
 }
 
 /// The maximum in the same group whose place a sink finds beside it.

@@ -27,11 +27,20 @@ tile::BroadcastOp columnBroadcast(Value v) {
 
 /// Whether an element of x hangs on a number of its row, by way of element-wise operations.
 bool dependsOnRow(Value x) {
-  if (x.getDefiningOp<tile::LogSoftmaxOp>()) return true;
-  if (auto column = columnBroadcast(x)) return !isConstant(column.getValue());
-  Operation *op = x.getDefiningOp();
-  return op && isElementwise(op) &&
-         llvm::any_of(op->getOperands(), [](Value v) { return isTileValue(v) && dependsOnRow(v); });
+  llvm::DenseSet<Operation *> seen;
+  SmallVector<Value> open{x};
+  while (!open.empty()) {
+    const Value next = open.pop_back_val();
+    Operation *op = next.getDefiningOp();
+    if (!op || !seen.insert(op).second) continue;
+    if (isa<tile::LogSoftmaxOp>(op)) return true;
+    if (auto column = columnBroadcast(next)) {
+      if (!isConstant(column.getValue())) return true;
+    } else if (isElementwise(op)) {
+      llvm::copy_if(op->getOperands(), std::back_inserter(open), isTileValue);
+    }
+  }
+  return false;
 }
 
 /// What makes the elements of a row, down to its loads, when that is element-wise.

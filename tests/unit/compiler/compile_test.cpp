@@ -89,6 +89,38 @@ TEST(Compile, GpusGetPtx) {
   EXPECT_TRUE(artifact->binary.empty());
 }
 
+/// What a schedule's mistake is called on a target, for a kernel whose grid has two axes; empty where it
+/// compiles.
+std::string mistake(const char *target, Schedule schedule) {
+  CompileOptions options;
+  options.schedule = schedule;
+  const Status status = compile(scaled(), *parseTarget(target), options).status();
+  EXPECT_TRUE(status.ok() || status.kind() == StatusKind::user) << status.message();
+  return status.message();
+}
+
+TEST(Compile, AScheduleThatCannotBeFollowedIsAUserError) {
+  for (int64_t step : {-1, 16, 48, 128})
+    EXPECT_THAT(mistake("sm_80", {.contractionStep = step}),
+                HasSubstr("kernel 'scaled': contractionStep: expected 0, 32 or 64 on a GPU, found"));
+  EXPECT_THAT(mistake("cpu", {.contractionStep = -64}), HasSubstr("contractionStep: expected 0 to 4096"));
+  EXPECT_THAT(mistake("sm_80", {.stages = 17}), HasSubstr("stages: expected 0 to 16, found 17"));
+  EXPECT_THAT(mistake("sm_80", {.warps = 3}), HasSubstr("warps: expected 0 or a power of two, found 3"));
+  EXPECT_THAT(mistake("sm_80", {.warps = 64}), HasSubstr("warps: expected 0 to 32, found 64"));
+  EXPECT_THAT(mistake("sm_80", {.rasterRows = -1}), HasSubstr("rasterRows: expected 0 to 65535"));
+  EXPECT_THAT(mistake("sm_90a", {.clusterCtas = 3}), HasSubstr("clusterCtas: expected 0 to 2, found 3"));
+  EXPECT_THAT(mistake("sm_80", {.clusterCtas = 2}), HasSubstr("clusterCtas: expected 0 or 1 on a target"));
+  EXPECT_THAT(mistake("cpu", {.rowBlock = -1}), HasSubstr("rowBlock: expected 0 or more, found -1"));
+  EXPECT_THAT(mistake("sm_90a", {.rowPartners = 0}), HasSubstr("rowPartners: expected 1 to 8, found 0"));
+  EXPECT_THAT(mistake("sm_90a", {.rowPartners = 2}), HasSubstr("1 in a kernel whose grid has two axes"));
+  for (const char *target : {"cpu", "sm_80"})
+    EXPECT_THAT(mistake(target, {.rowPartners = 2}),
+                HasSubstr("rowPartners: expected 1 on a target without"));
+  // What a target has no use for does no harm.
+  EXPECT_EQ(mistake("cpu", {.contractionStep = 96, .stages = 3, .warps = 3, .clusterCtas = 2}), "");
+  EXPECT_EQ(mistake("sm_80", {.contractionStep = 64, .stages = 3, .warps = 8, .rasterRows = 12}), "");
+}
+
 TEST(Compile, SideBySide) {
   std::vector<std::string> binaries(8);
   std::vector<std::thread> threads;

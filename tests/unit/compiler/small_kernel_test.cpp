@@ -1,0 +1,342 @@
+// Small kernels by what each target's code computes: the CPU's by running it, GPUs' in an interpreter.
+
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/compile.h"
+#include "runtime/cpu/cpu_device.h"
+#include "tests/support/ptx_interpreter.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+
+constexpr ElementType f32 = ElementType::f32, bf16 = ElementType::bf16, i32 = ElementType::i32;
+
+/// What `compile` and a launch say of a kernel on the target of this name.
+Status run(const std::string &name, const Kernel &kernel, ArgumentSpan arguments,
+           const CompileOptions &options = {}) {
+  const Target target = *parseTarget(name);
+  TW_ASSIGN_OR_RETURN(const Artifact artifact, compile(kernel, target, options));
+  if (target.kind == TargetKind::nvptx) return test::interpretPtx(artifact, arguments);
+  CpuDevice device;
+  TW_ASSIGN_OR_RETURN(const auto loaded, device.load(artifact));
+  return device.launch(*loaded, arguments, nullptr);
+}
+
+class SmallKernel : public testing::TestWithParam<const char *> {
+protected:
+  void expectRuns(const Kernel &kernel, ArgumentSpan arguments, const CompileOptions &options = {}) {
+    const Status status = run(GetParam(), kernel, arguments, options);
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+};
+
+TensorRef vectorOf(std::vector<int32_t> &values) {
+  return TensorRef::vector(values.data(), i32, int64_t(values.size()));
+}
+TensorRef matrixOf(std::vector<float> &values, int64_t rows) {
+  return TensorRef::matrix(values.data(), f32, rows, int64_t(values.size()) / rows);
+}
+
+TEST_P(SmallKernel, NumberAlongAnAxisThatTheGridLacksIsZero) {
+  const Kernel kernel = defineKernel("numbers", "", [](KernelBuilder &k) {
+    const View first = k.output("first", i32, 1), second = k.output("second", i32, 1);
+    const Range rows = k.blockRows(first.dim(0), 1);
+    k.store(first, rows, k.toTile(k.programId(1), i32));
+    k.store(second, rows, k.toTile(k.programId(2), i32));
+  });
+  std::vector<int32_t> first(3, -1), second(3, -1);
+  expectRuns(kernel, {vectorOf(first), vectorOf(second)});
+  EXPECT_THAT(first, ElementsAre(0, 0, 0));
+  EXPECT_THAT(second, ElementsAre(0, 0, 0));
+}
+
+// Persistent programs, and those in a raster, compute their numbers.
+TEST_P(SmallKernel, NumberAlongAnAxisThatTheGridLacksIsZeroBesideAProduct) {
+  const Kernel kernel = defineKernel("numbered_product", "", [](KernelBuilder &k) {
+    const View a = k.input("a", bf16, 2), b = k.input("b", bf16, 2), c = k.output("c", f32, 2);
+    const auto [rows, columns] = k.block(a.dim(0), b.dim(0), 64, 128);
+    const Tile number = cast(k.toTile(k.programId(2), i32), f32);
+    k.store(c, rows, columns, dot(a.rows(rows), b.rows(columns).transpose()) + number);
+  });
+  constexpr uint16_t kOne = 0x3f80; // of bf16
+  const int64_t n = 64, m = 128, depth = 64;
+  std::vector<uint16_t> a(n * depth, kOne), b(m * depth, kOne);
+  std::vector<float> c(n * m, -1);
+  CompileOptions options;
+  options.alignedMatrices = true;
+  options.schedule.rasterRows = 2;
+  expectRuns(kernel,
+             {TensorRef::matrix(a.data(), bf16, n, depth), TensorRef::matrix(b.data(), bf16, m, depth),
+              matrixOf(c, n)},
+             options);
+  EXPECT_THAT(c, ElementsAreArray(std::vector<float>(n * m, depth)));
+}
+
+// The number of a row's maximum with the smallest identifier, which may stand anywhere in the row.
+TEST_P(SmallKernel, AmongTiesTheSmallestIdentifierWins) {
+  const int64_t columns = 256;
+  const Kernel kernel = defineKernel("best_identifier", "", [=](KernelBuilder &k) {
+    const View x = k.input("x", f32, 2), ids = k.input("ids", i32, 1), best = k.output("best", i32, 1);
+    const Range rows = k.blockRows(x.dim(0), 4), all = k.range(Axis::columns, k.constant(0), columns);
+    const Tile z = x.at(rows, all);
+    const Tile tied = select(z == max(z, Axis::columns), ids[all], std::numeric_limits<int32_t>::max());
+    k.store(best, rows, min(tied, Axis::columns));
+  });
+  const int64_t rows = 4;
+  std::vector<float> x(rows * columns, 1);
+  std::vector<int32_t> ids(columns), best(rows, -1);
+  for (int64_t i = 0; i < columns; ++i)
+    ids[i] = int32_t(1000 + (i * 37 + 11) % columns); // a permutation
+  x[1 * columns + 5] = x[1 * columns + 200] = 3;
+  x[2 * columns + 77] = std::numeric_limits<float>::quiet_NaN(); // no number equals the maximum
+  for (int64_t i = 0; i < columns; ++i)
+    x[3 * columns + i] = -std::numeric_limits<float>::infinity();
+  expectRuns(kernel, {matrixOf(x, rows), vectorOf(ids), vectorOf(best)});
+  EXPECT_THAT(best, ElementsAre(1000, std::min(ids[5], ids[200]), std::numeric_limits<int32_t>::max(), 1000));
+}
+
+/// Small whole numbers, which bf16 and sums of their products hold exactly.
+float numberAt(int64_t i, int64_t j) { return float((i * 7 + j * 5) % 9 - 4); }
+
+uint16_t bf16Of(float value) { // of a number that has few bits
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return uint16_t(bits >> 16);
+}
+
+/// rows × columns of bf16 numbers.
+struct Halves {
+  Halves(int64_t rows, int64_t columns) : rows(rows), columns(columns) {
+    for (int64_t i = 0; i < rows * columns; ++i)
+      memory.push_back(bf16Of(numberAt(i / columns, i % columns)));
+  }
+  TensorRef ref() { return TensorRef::matrix(memory.data(), bf16, rows, columns); }
+
+  int64_t rows, columns;
+  std::vector<uint16_t> memory;
+};
+
+/// Σ_k a(i, k) b(j, k).
+double productAt(int64_t i, int64_t j, int64_t depth) {
+  double sum = 0;
+  for (int64_t k = 0; k < depth; ++k)
+    sum += numberAt(i, k) * numberAt(j, k);
+  return sum;
+}
+
+// Both products would have their own rows' threads; they share the rows.
+TEST_P(SmallKernel, TwoProductsOfTheSameRows) {
+  const int64_t n = 64, m = 64, wide = 128, depth = 64;
+  const Kernel kernel = defineKernel("two_products", "", [=](KernelBuilder &k) {
+    const View a = k.input("a", bf16, 2), b = k.input("b", bf16, 2), c = k.input("c", bf16, 2);
+    const View x = k.output("x", f32, 2), y = k.output("y", f32, 2);
+    const Range rows = k.blockRows(a.dim(0), 64);
+    const Range narrow = k.range(Axis::columns, k.constant(0), m);
+    const Range columns = k.range(Axis::columns, k.constant(0), wide);
+    const Tile first = dot(a.rows(rows), b.rows(narrow.along(Axis::rows)).transpose());
+    const Tile second = dot(a.rows(rows), c.rows(columns.along(Axis::rows)).transpose());
+    k.store(x, rows, narrow, first + sum(second, Axis::columns));
+    k.store(y, rows, columns, second);
+  });
+  Halves a(n, depth), b(m, depth), c(wide, depth);
+  std::vector<float> x(n * m, -1), y(n * wide, -1);
+  expectRuns(kernel, {a.ref(), b.ref(), c.ref(), matrixOf(x, n), matrixOf(y, n)});
+  for (int64_t i = 0; i < n; ++i) {
+    double total = 0;
+    for (int64_t j = 0; j < wide; ++j) {
+      const double want = productAt(i, j, depth);
+      ASSERT_EQ(y[i * wide + j], want) << i << ", " << j;
+      total += want;
+    }
+    for (int64_t j = 0; j < m; ++j)
+      ASSERT_EQ(x[i * m + j], productAt(i, j, depth) + total) << i << ", " << j;
+  }
+}
+
+// The scores' layout is that of tensor cores, the second product's that of multiply-adds.
+TEST_P(SmallKernel, AProductOfScoresAndValues) {
+  const int64_t n = 32, m = 32, depth = 64, width = 64;
+  const Kernel kernel = defineKernel("attention_tile", "", [=](KernelBuilder &k) {
+    const View q = k.input("q", bf16, 2), keys = k.input("k", bf16, 2), v = k.input("v", bf16, 2);
+    const View o = k.output("o", f32, 2);
+    const Range rows = k.blockRows(q.dim(0), n);
+    const Range positions = k.range(Axis::rows, k.constant(0), m);
+    const Range columns = k.range(Axis::columns, k.constant(0), width);
+    const Tile scores = dot(q.rows(rows), keys.rows(positions).transpose());
+    const Tile values = v.at(positions, columns);
+    k.store(o, rows, columns, dot(scores, values) - max(scores, Axis::columns));
+  });
+  Halves q(n, depth), keys(m, depth), v(m, width);
+  std::vector<float> o(n * width, -1);
+  expectRuns(kernel, {q.ref(), keys.ref(), v.ref(), matrixOf(o, n)});
+  for (int64_t i = 0; i < n; ++i) {
+    double largest = productAt(i, 0, depth);
+    for (int64_t l = 1; l < m; ++l)
+      largest = std::max(largest, productAt(i, l, depth));
+    for (int64_t j = 0; j < width; ++j) {
+      double want = -largest;
+      for (int64_t l = 0; l < m; ++l)
+        want += productAt(i, l, depth) * numberAt(l, j);
+      ASSERT_EQ(o[i * width + j], want) << i << ", " << j;
+    }
+  }
+}
+
+/// Numbers of memory that begins `kAhead` numbers ahead of a tensor.
+constexpr int64_t kAhead = 64;
+struct Guarded {
+  Guarded(int64_t rows, int64_t columns)
+      : rows(rows), columns(columns), memory(rows * columns + 2 * kAhead, 77) {
+    for (int64_t i = 0; i < rows * columns; ++i)
+      memory[kAhead + i] = numberAt(i / columns, i % columns);
+  }
+  float *data() { return memory.data() + kAhead; }
+  TensorRef ref() { return TensorRef::matrix(data(), f32, rows, columns); }
+  TensorRef vector() { return TensorRef::vector(data(), f32, columns); }
+  /// The element, 0 outside.
+  double at(int64_t i, int64_t j) {
+    return i < 0 || j < 0 || i >= rows || j >= columns ? 0 : data()[i * columns + j];
+  }
+  void expectIntact() {
+    for (int64_t i = 0; i < kAhead; ++i)
+      ASSERT_TRUE(memory[i] == 77 && memory[memory.size() - 1 - i] == 77) << i;
+  }
+
+  int64_t rows, columns;
+  std::vector<float> memory;
+};
+
+// A block may begin ahead of its view: what lies there counts as 0, and is not stored to.
+TEST_P(SmallKernel, BlocksAheadOfTheirViews) {
+  const int64_t rows = 16, columns = 32;
+  const Kernel kernel = defineKernel("ahead", "", [=](KernelBuilder &k) {
+    const View v = k.input("v", f32, 1), x = k.input("x", f32, 2), ids = k.input("ids", i32, 1);
+    const View copy = k.output("copy", f32, 1), block = k.output("block", f32, 2),
+               sums = k.output("sums", f32, 2), picked = k.output("picked", f32, 2);
+    const Index up = k.index("up"), left = k.index("left");
+    const Range down = k.range(Axis::rows, up, rows), across = k.range(Axis::columns, left, columns);
+    const Range all = k.range(Axis::rows, k.constant(0), rows),
+                one = k.range(Axis::columns, k.constant(0), 1);
+    k.store(copy, across, v[across] + 1.0);
+    k.store(block, down, across, x.at(down, across) + 1.0);
+    k.store(sums, all, one,
+            sum(x.at(down, across), Axis::columns) + 100.0 * x.at(down, k.range(Axis::columns, left, 1)));
+    k.store(picked, all, k.range(Axis::columns, k.constant(0), columns), x.gather(ids[all], across));
+  });
+  for (const auto &[up, left] : {std::pair<int64_t, int64_t>{-3, -5}, {0, -32}, {-20, 0}, {2, -1}, {-1, 3}}) {
+    Guarded v(1, 20), x(10, 20), copy(1, 20), block(10, 20), sums(rows, 1), picked(rows, columns);
+    std::vector<int32_t> ids(rows);
+    for (int64_t i = 0; i < rows; ++i)
+      ids[i] = int32_t(i - 2);
+    expectRuns(kernel, {v.vector(), x.ref(), vectorOf(ids), copy.vector(), block.ref(), sums.ref(),
+                        picked.ref(), up, left});
+    for (Guarded *output : {&copy, &block, &sums, &picked})
+      output->expectIntact();
+    for (int64_t j = 0; j < 20; ++j)
+      ASSERT_EQ(copy.at(0, j), j < left + columns && j >= left ? v.at(0, j) + 1 : v.at(0, j)) << j;
+    for (int64_t i = 0; i < rows; ++i) {
+      double sum = 100 * x.at(up + i, left);
+      for (int64_t j = 0; j < columns; ++j) {
+        sum += x.at(up + i, left + j);
+        ASSERT_EQ(picked.at(i, j), x.at(ids[i], left + j)) << i << ", " << j;
+      }
+      ASSERT_EQ(sums.at(i, 0), sum) << i << " from " << up << ", " << left;
+    }
+    for (int64_t i = 0; i < 10; ++i)
+      for (int64_t j = 0; j < 20; ++j) {
+        const bool isStored = i >= up && i < up + rows && j >= left && j < left + columns;
+        ASSERT_EQ(block.at(i, j), x.at(i, j) + isStored) << i << ", " << j << " from " << up << ", " << left;
+      }
+  }
+}
+
+// Operands along rows and along columns, of fp32 and of 16 bits.
+TEST_P(SmallKernel, ProductsOfStripsAheadOfTheirViews) {
+  const int64_t rows = 32, columns = 32;
+  const Kernel kernel = defineKernel("strips_ahead", "", [=](KernelBuilder &k) {
+    const View x = k.input("x", f32, 2), h = k.input("h", bf16, 2);
+    const View byRows = k.output("byRows", f32, 2), byColumns = k.output("byColumns", f32, 2),
+               halves = k.output("halves", f32, 2);
+    const Index from = k.index("from");
+    const Range down = k.range(Axis::rows, from, rows), across = k.range(Axis::columns, from, columns);
+    const Range i = k.range(Axis::rows, k.constant(0), rows),
+                j = k.range(Axis::columns, k.constant(0), columns);
+    k.store(byRows, i, j, dot(x.rows(down), x.rows(down).transpose()));
+    k.store(byColumns, i, j, dot(x.columns(across).transpose(), x.columns(across)));
+    k.store(halves, i, j, dot(h.rows(down), h.columns(across)));
+  });
+  for (int64_t from : {-1, -7, -40}) {
+    const int64_t size = 24;
+    Guarded x(size, size), byRows(rows, columns), byColumns(rows, columns), halves(rows, columns);
+    Halves h(size, size);
+    expectRuns(kernel, {x.ref(), h.ref(), byRows.ref(), byColumns.ref(), halves.ref(), from});
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j) {
+        double ofRows = 0, ofColumns = 0, ofBoth = 0;
+        for (int64_t k = 0; k < size; ++k) {
+          ofRows += x.at(from + i, k) * x.at(from + j, k);
+          ofColumns += x.at(k, from + i) * x.at(k, from + j);
+          ofBoth += x.at(from + i, k) * x.at(k, from + j);
+        }
+        ASSERT_EQ(byRows.at(i, j), ofRows) << i << ", " << j << " from " << from;
+        ASSERT_EQ(byColumns.at(i, j), ofColumns) << i << ", " << j << " from " << from;
+        ASSERT_EQ(halves.at(i, j), ofBoth) << i << ", " << j << " from " << from;
+      }
+  }
+}
+
+/// x · x, `times` over: each operation uses what it works on twice.
+Tile squared(Tile x, int times) {
+  for (int i = 0; i < times; ++i)
+    x = x * x;
+  return x;
+}
+
+// Walks over a kernel's operations visit each once.
+TEST_P(SmallKernel, SharedValuesAreSeenOnce) {
+  const int64_t rows = 4, columns = 64;
+  const Kernel kernel = defineKernel("squares", "", [=](KernelBuilder &k) {
+    const View x = k.input("x", f32, 2), label = k.input("label", i32, 1), y = k.output("y", f32, 2),
+               z = k.output("z", f32, 1);
+    const Range down = k.blockRows(x.dim(0), rows), across = k.range(Axis::columns, k.constant(0), columns);
+    const Tile first = x.at(down, across), many = squared(first + sum(first, Axis::rows) * 0.0, 60);
+    k.store(y, down, across, many);
+    k.store(y, down, across, squared(y.at(down, across), 60));
+    k.store(z, down, sum(many, Axis::columns) + gather(squared(many, 60), label[down]));
+  });
+  std::vector<float> x(rows * columns, 1), y(rows * columns, -1), z(rows, -1);
+  std::vector<int32_t> label(rows, 3);
+  expectRuns(kernel,
+             {matrixOf(x, rows), vectorOf(label), matrixOf(y, rows), TensorRef::vector(z.data(), f32, rows)});
+  EXPECT_THAT(y, testing::Each(1.0f));
+  EXPECT_THAT(z, testing::Each(float(columns + 1)));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SmallKernel, testing::Values("cpu", "sm_80", "sm_90a"),
+                         [](const auto &info) { return std::string(info.param); });
+
+// A thread cannot hold it; its code would be as long as the tile.
+TEST(LargeTile, IsACompileErrorOnAGpu) {
+  const Kernel kernel = defineKernel("large", "", [](KernelBuilder &k) {
+    const View x = k.output("x", f32, 2);
+    const auto [rows, columns] = k.block(x.dim(0), x.dim(1), 1024, 1024);
+    k.store(x, rows, columns, x.at(rows, columns) * 2.0);
+  });
+  const Status status = compile(kernel, *parseTarget("sm_80"), {}).status();
+  EXPECT_EQ(status.kind(), StatusKind::compile);
+  EXPECT_THAT(status.message(),
+              testing::HasSubstr("makes a tile of 1024x1024, which is 4096 numbers for each of "
+                                 "256 threads; expected at most 512: use smaller blocks"));
+}
+
+} // namespace
+} // namespace tilewright
