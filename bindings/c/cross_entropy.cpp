@@ -1,20 +1,14 @@
 #include "kernels/cross_entropy.h"
 
-#include "bindings/c/handles.h"
+#include "bindings/c/prepared_handle.h"
 
-struct tw_cross_entropy {
-  std::shared_ptr<tilewright::Runtime> runtime;
-  tilewright::c::DevicePlace place;
-  tilewright::PreparedCrossEntropy call;
-};
+struct tw_cross_entropy
+    : tilewright::c::PreparedHandle<tilewright::PreparedCrossEntropy, tilewright::CrossEntropyTensors> {};
 
-using namespace tilewright;
-using namespace tilewright::c;
+namespace tilewright::c {
 
-namespace {
-
-Status readTensors(const tw_cross_entropy_tensors *given, DevicePlace place, Use use,
-                   CrossEntropyTensors &t) {
+static Status readTensors(const tw_cross_entropy_tensors *given, DevicePlace place, Use use,
+                          CrossEntropyTensors &t) {
   TW_RETURN_IF_ERROR(checkStruct(given, "tensors"));
   const Argument arguments[] = {
       {given->logits, "logits", 2, &t.logits},
@@ -38,7 +32,10 @@ Status readTensors(const tw_cross_entropy_tensors *given, DevicePlace place, Use
   return {};
 }
 
-} // namespace
+} // namespace tilewright::c
+
+using namespace tilewright;
+using namespace tilewright::c;
 
 tw_code tw_cross_entropy_prepare(tw_runtime *runtime, const tw_cross_entropy_tensors *tensors,
                                  const tw_cross_entropy_options *options, tw_cross_entropy **call,
@@ -56,7 +53,7 @@ tw_code tw_cross_entropy_prepare(tw_runtime *runtime, const tw_cross_entropy_ten
     }
     TW_ASSIGN_OR_RETURN(PreparedCrossEntropy prepared,
                         PreparedCrossEntropy::prepare(*runtime->runtime, t, o));
-    *call = new tw_cross_entropy{runtime->runtime, runtime->place, std::move(prepared)};
+    *call = new tw_cross_entropy{{runtime->runtime, runtime->place, std::move(prepared)}};
     return {};
   });
 }
@@ -72,24 +69,11 @@ const char *tw_cross_entropy_description(const tw_cross_entropy *call) {
 }
 
 int tw_cross_entropy_fits(const tw_cross_entropy *call, const tw_cross_entropy_tensors *tensors) {
-  bool fits = false;
-  const tw_code code = guarded(nullptr, [&]() -> Status {
-    if (!call) return expected("call");
-    CrossEntropyTensors t;
-    TW_RETURN_IF_ERROR(readTensors(tensors, call->place, Use::run, t));
-    fits = call->call.fits(t);
-    return {};
-  });
-  return code == TW_OK && fits;
+  return fits(call, tensors);
 }
 
 tw_code tw_cross_entropy_run(const tw_cross_entropy *call, const tw_cross_entropy_tensors *tensors,
                              void *workspace, int64_t workspace_bytes, tw_call_status *status, void *stream,
                              tw_error **error) {
-  return guarded(error, [&]() -> Status {
-    if (!call) return expected("call");
-    CrossEntropyTensors t;
-    TW_RETURN_IF_ERROR(readTensors(tensors, call->place, Use::run, t));
-    return call->call.run(t, memoryFor(workspace, workspace_bytes, status), stream);
-  });
+  return run(call, tensors, memoryFor(workspace, workspace_bytes, status), stream, error);
 }

@@ -1,10 +1,9 @@
 #include "bindings/c/linear_cross_entropy.h"
 
-struct tw_linear_cross_entropy {
-  std::shared_ptr<tilewright::Runtime> runtime;
-  tilewright::c::DevicePlace place;
-  tilewright::PreparedLinearCrossEntropy call;
-};
+#include "bindings/c/prepared_handle.h"
+
+struct tw_linear_cross_entropy : tilewright::c::PreparedHandle<tilewright::PreparedLinearCrossEntropy,
+                                                               tilewright::LinearCrossEntropyTensors> {};
 
 namespace tilewright::c {
 
@@ -84,7 +83,7 @@ tw_code tw_linear_cross_entropy_prepare(tw_runtime *runtime, const tw_linear_cro
         PreparedLinearCrossEntropy prepared,
         PreparedLinearCrossEntropy::prepare(*runtime->runtime, t, o,
                                             pass == TW_PASS_FUSED ? CallPass::fused : CallPass::backward));
-    *call = new tw_linear_cross_entropy{runtime->runtime, runtime->place, std::move(prepared)};
+    *call = new tw_linear_cross_entropy{{runtime->runtime, runtime->place, std::move(prepared)}};
     return {};
   });
 }
@@ -105,25 +104,12 @@ const char *tw_linear_cross_entropy_description(const tw_linear_cross_entropy *c
 
 int tw_linear_cross_entropy_fits(const tw_linear_cross_entropy *call,
                                  const tw_linear_cross_entropy_tensors *tensors) {
-  bool fits = false;
-  const tw_code code = guarded(nullptr, [&]() -> Status {
-    if (!call) return expected("call");
-    LinearCrossEntropyTensors t;
-    TW_RETURN_IF_ERROR(readTensors(tensors, call->place, Use::run, t));
-    fits = call->call.fits(t);
-    return {};
-  });
-  return code == TW_OK && fits;
+  return fits(call, tensors);
 }
 
 tw_code tw_linear_cross_entropy_run(const tw_linear_cross_entropy *call,
                                     const tw_linear_cross_entropy_tensors *tensors, void *workspace,
                                     int64_t workspace_bytes, tw_call_status *status, void *stream,
                                     tw_error **error) {
-  return guarded(error, [&]() -> Status {
-    if (!call) return expected("call");
-    LinearCrossEntropyTensors t;
-    TW_RETURN_IF_ERROR(readTensors(tensors, call->place, Use::run, t));
-    return call->call.run(t, memoryFor(workspace, workspace_bytes, status), stream);
-  });
+  return run(call, tensors, memoryFor(workspace, workspace_bytes, status), stream, error);
 }

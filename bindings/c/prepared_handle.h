@@ -1,0 +1,42 @@
+#pragma once
+
+#include "bindings/c/handles.h"
+
+namespace tilewright::c {
+
+/// What is behind the handle of a prepared call. `TensorsOfCall` is what `Prepared` runs on; `readTensors`
+/// makes it of the structure that C programs fill in.
+template <typename Prepared, typename TensorsOfCall> struct PreparedHandle {
+  using Tensors = TensorsOfCall;
+
+  std::shared_ptr<Runtime> runtime;
+  DevicePlace place;
+  Prepared call;
+};
+
+/// Whether the call would run on these tensors; false of null.
+template <typename Handle, typename Given> int fits(const Handle *handle, const Given *given) noexcept {
+  bool doFit = false;
+  const tw_code code = guarded(nullptr, [&]() -> Status {
+    if (!handle) return expected("call");
+    typename Handle::Tensors tensors;
+    TW_RETURN_IF_ERROR(readTensors(given, handle->place, Use::run, tensors));
+    doFit = handle->call.fits(tensors);
+    return {};
+  });
+  return code == TW_OK && doFit;
+}
+
+/// Enqueues the call's work.
+template <typename Handle, typename Given>
+tw_code run(const Handle *handle, const Given *given, const CallMemory &memory, void *stream,
+            tw_error **error) noexcept {
+  return guarded(error, [&]() -> Status {
+    if (!handle) return expected("call");
+    typename Handle::Tensors tensors;
+    TW_RETURN_IF_ERROR(readTensors(given, handle->place, Use::run, tensors));
+    return handle->call.run(tensors, memory, stream);
+  });
+}
+
+} // namespace tilewright::c
