@@ -12,6 +12,7 @@ one gather of a few numbers a row follows, and every rank computes the same from
 gradient is P_r times lse's, and dX is added up over the ranks. Four products in all: the gradients wait for lse.
 """
 
+import functools
 import os
 from typing import NamedTuple, Optional, Tuple
 
@@ -165,8 +166,14 @@ class Labels(NamedTuple):
     is_valid: Tensor  # not ignored
 
 
+@functools.lru_cache(maxsize=64)
+def _ends(sizes: Tuple[int, ...], device: torch.device) -> Tensor:
+    """Where each rank's classes end. Kept, as its way to a GPU would be waited for in every call."""
+    return torch.tensor(sizes, device=device).cumsum(0)
+
+
 def labels_of(target: Tensor, shard: Shard, ignore_index: int) -> Labels:
-    ends = torch.tensor(shard.sizes, device=target.device).cumsum(0)
+    ends = _ends(shard.sizes, target.device)
     is_valid = target != ignore_index
     is_class = (target >= 0) & (target < shard.classes)
     is_local = is_valid & (target >= shard.first) & (target < shard.first + shard.sizes[shard.rank])
