@@ -136,12 +136,26 @@ class CommandsTest(cli.CliTest):
 
     def test_bench_of_compiling(self):
         text = self.succeed("bench", "--compile", "--json", "bench.json")
-        for expected in ("lce_forward", "nothing cached", "kernels on disk"):
+        for expected in ("lce_forward", "nothing cached", "kernels on disk", "kernels in a bundle"):
             self.assertIn(expected, text)
         with open(self.path("bench.json")) as file:
             result = json.load(file)[0]
         self.assertGreater(result["cold"]["compiled"], 0)
         self.assertEqual(result["warm"]["compiled"], 0)
+        self.assertEqual(result["bundle"]["compiled"], 0)
+        self.assertEqual(result["bundle"]["from_bundle"], result["cold"]["compiled"])
+
+    def test_bench_of_a_first_call(self):
+        bundle, call = self.path("bundle"), ("bench", "--first-call", "--shape", "20,16,300", "--json", "bench.json")
+        self.succeed("export", "--bundle", bundle, "--target", "cpu", "--shape", "24,16,300")
+        text = self.succeed(*call, TILEWRIGHT_BUNDLES=bundle)
+        self.assertRegex(text, r"first call +[0-9.]+ +[0-9.]+\n")
+        with open(self.path("bench.json")) as file:
+            result = json.load(file)[0]
+        self.assertEqual((result["compiled"], result["from_disk"]), (0, 0))
+        self.assertGreater(result["from_bundles"], 5)
+        self.assertGreater(result["first"]["done_ms"], 0)
+        self.assertIn("0 from bundles", self.succeed(*call))
 
 
 class DemoTest(cli.CliTest):

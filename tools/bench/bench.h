@@ -47,8 +47,13 @@ StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemSha
 StatusOr<nlohmann::ordered_json> benchOverLogits(Runtime &runtime, const ProblemShape &shape,
                                                  ElementType element);
 
-/// From DSL to object or PTX for each kernel; then a first call with nothing cached, and one with all kernels
-/// on disk. A GPU's code is for the named target (empty: all that it has).
+/// Opening a runtime, with the bundles and the cache that the environment names, and the first calls of
+/// linear + cross entropy with its gradients. Meant for a process that has done nothing yet.
+StatusOr<nlohmann::ordered_json> benchFirstCall(const ProblemShape &shape, const NumberType &type,
+                                                const std::string &target);
+
+/// From DSL to object or PTX for each kernel; then a first call with nothing cached, one with all kernels on
+/// disk, and one with kernels from a bundle. A GPU's code is for the named target (empty: all that it has).
 StatusOr<nlohmann::ordered_json> benchCompile(const ProblemShape &shape, ElementType element,
                                               const std::string &target);
 

@@ -3,9 +3,11 @@
 #include "compiler/base/byte_text.h"
 #include "compiler/base/scratch_folder.h"
 #include "compiler/compile.h"
+#include "kernels/bundle_writer.h"
 #include "kernels/catalog.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/benchmark.h"
+#include "tools/bench/first_call.h"
 #include "tools/bench/random_problem.h"
 #include "tools/cli/text.h"
 
@@ -60,22 +62,31 @@ StatusOr<nlohmann::ordered_json> compileEach(const Device &device, ElementType e
   return kernels;
 }
 
-/// One call of the main loss by a runtime that has nothing in memory.
+/// The first call of a runtime that has nothing in memory.
 StatusOr<nlohmann::ordered_json> firstCall(const LinearProblem &problem, const Environment &environment,
                                            const std::string &target) {
-  TW_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, openDevice("", target));
-  Runtime runtime(std::move(device), environment);
-  TW_ASSIGN_OR_RETURN(const LinearProblemTensors tensors, uploadProblem(runtime.device(), problem));
-  TW_ASSIGN_OR_RETURN(const double milliseconds, wallMilliseconds([&] {
-                        return linearCrossEntropy(runtime, tensors.refs(), {}, nullptr).status();
-                      }));
-  const RuntimeCounters counters = runtime.counters();
+  TW_ASSIGN_OR_RETURN(const FirstCalls calls,
+                      firstCalls(problem, {problem.element, false}, environment, target));
+  const RuntimeCounters &counters = calls.counters;
   const double perLoad =
       counters.diskHits ? counters.diskMilliseconds / static_cast<double>(counters.diskHits) : 0;
-  return nlohmann::ordered_json{{"ms", milliseconds},
+  return nlohmann::ordered_json{{"ms", calls.first.done},
                                 {"compiled", counters.compiled},
                                 {"from_disk", counters.diskHits},
-                                {"disk_ms_per_kernel", perLoad}};
+                                {"disk_ms_per_kernel", perLoad},
+                                {"from_bundle", counters.bundleHits}};
+}
+
+/// All kernels for such calls, and for those with fewer rows.
+Status exportTo(const std::string &bundle, const ProblemShape &shape, ElementType element,
+                const Environment &environment, const std::string &target) {
+  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, openDevice("", target));
+  BundleWriter writer(device->target(), device->info());
+  CoveredCalls calls;
+  calls.mostRows = shape.rows, calls.hidden = shape.hidden, calls.classes = shape.classes;
+  calls.element = calls.dWeight = element;
+  TW_RETURN_IF_ERROR(writer.add(calls));
+  return writer.write(bundle, environment.toolFolders).status();
 }
 
 void print(const nlohmann::ordered_json &result) {
@@ -88,15 +99,16 @@ void print(const nlohmann::ordered_json &result) {
   }
   if (!times.empty()) kernels.add({"median of all", fmt::format("{:.0f}", medianOf(times))});
   fmt::print("{}\nFirst call of linear + cross entropy in a process\n", kernels.str());
-  Table calls({"", "ms", "compiled", "from disk", "ms a load"});
-  for (const char *name : {"cold", "warm"}) {
-    const auto &call = result[name];
-    calls.add(
-        {name == std::string("cold") ? "nothing cached" : "kernels on disk",
-         fmt::format("{:.0f}", call["ms"].get<double>()), std::to_string(call["compiled"].get<int64_t>()),
-         std::to_string(call["from_disk"].get<int64_t>()),
-         call["from_disk"].get<int64_t>() ? fmt::format("{:.1f}", call["disk_ms_per_kernel"].get<double>())
-                                          : "-"});
+  Table calls({"", "ms", "compiled", "from disk", "ms a load", "from a bundle"});
+  const std::pair<const char *, const char *> ways[] = {
+      {"cold", "nothing cached"}, {"warm", "kernels on disk"}, {"bundle", "kernels in a bundle"}};
+  for (const auto &[key, name] : ways) {
+    const auto &call = result[key];
+    const int64_t loads = call["from_disk"];
+    calls.add({name, fmt::format("{:.1f}", call["ms"].get<double>()),
+               std::to_string(call["compiled"].get<int64_t>()), std::to_string(loads),
+               loads ? fmt::format("{:.1f}", call["disk_ms_per_kernel"].get<double>()) : "-",
+               std::to_string(call["from_bundle"].get<int64_t>())});
   }
   fmt::print("{}", calls.str());
 }
@@ -111,9 +123,14 @@ StatusOr<nlohmann::ordered_json> benchCompile(const ProblemShape &shape, Element
   TW_ASSIGN_OR_RETURN(const std::unique_ptr<ScratchFolder> folder, ScratchFolder::make());
   TW_ASSIGN_OR_RETURN(Environment environment, readEnvironment());
   environment.cacheDir = *folder / "cache";
+  environment.bundles.clear();
   const LinearProblem problem = randomProblem(shape, element, 1);
   TW_ASSIGN_OR_RETURN(result["cold"], firstCall(problem, environment, target));
   TW_ASSIGN_OR_RETURN(result["warm"], firstCall(problem, environment, target));
+  environment.cacheDir.clear();
+  environment.bundles = {*folder / "bundle"};
+  TW_RETURN_IF_ERROR(exportTo(environment.bundles[0], shape, element, environment, target));
+  TW_ASSIGN_OR_RETURN(result["bundle"], firstCall(problem, environment, target));
   print(result);
   return result;
 }

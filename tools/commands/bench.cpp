@@ -45,12 +45,14 @@ Status bench(const Arguments &arguments) {
   }
   if (shapes.empty() && !compiling) return userError("expected --shape N,H,V or --compile, found neither");
   const bool options = arguments.has("--each-option"), host = arguments.has("--host");
-  if (int(compiling) + int(options) + int(host) + int(!against.empty()) > 1)
-    return userError("expected one of --against, --each-option, --host and --compile, found more");
+  const bool first = arguments.has("--first-call");
+  if (int(compiling) + int(options) + int(host) + int(first) + int(!against.empty()) > 1)
+    return userError(
+        "expected one of --against, --each-option, --host, --first-call and --compile, found more");
   if (type.tf32 && (compiling || against == "copy"))
     return userError("expected --dtype tf32 with the loss's products, found none to be measured; use f32");
   for (const char *option : {"--workspace-limit", "--data", "--loss-only", "--grad-weight", "--apart"})
-    if (arguments.has(option) && (compiling || options || against == "copy"))
+    if (arguments.has(option) && (compiling || options || first || against == "copy"))
       return userError(std::string("expected ") + option +
                        " with one loss's products, found others to be measured");
 
@@ -59,14 +61,18 @@ Status bench(const Arguments &arguments) {
   if (file) TW_RETURN_IF_ERROR(checkFile(*file));
 
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
-  TW_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime, Runtime::open("", target));
-  fmt::print("{}\n", runtime->device().info().name);
+  std::unique_ptr<Runtime> runtime;
+  if (!first) { // which opens one of its own: how long the first of a process takes
+    TW_ASSIGN_OR_RETURN(runtime, Runtime::open("", target));
+    fmt::print("{}\n", runtime->device().info().name);
+  }
   if (compiling && shapes.empty()) shapes.push_back(kCompileShape);
   for (const ProblemShape &shape : shapes) {
     fmt::print("\n");
     TW_ASSIGN_OR_RETURN(nlohmann::ordered_json result, compiling ? benchCompile(shape, type.element, target)
                                                        : options ? benchOptions(*runtime, shape, type)
                                                        : host    ? benchHost(shape, type, linear, target)
+                                                       : first   ? benchFirstCall(shape, type, target)
                                                        : against == "copy"
                                                            ? benchOverLogits(*runtime, shape, type.element)
                                                            : benchLinear(*runtime, shape, type, linear));
@@ -89,6 +95,7 @@ Command benchCommand() {
       "[--json FILE]\n"
       "--shape N,H,V --each-option [--dtype TYPE] [--json FILE]\n"
       "--shape N,H,V --host [--dtype TYPE] [--loss-only] [--workspace-limit BYTES] [--json FILE]\n"
+      "--shape N,H,V --first-call [--dtype TYPE] [--target NAME] [--json FILE]\n"
       "--compile [--shape N,H,V] [--dtype TYPE] [--json FILE]";
   command.options = {
       {"--shape", "N,H,V", "rows, hidden size, classes; may be given more than once", OptionSpec::Kind::list},
@@ -103,7 +110,11 @@ Command benchCommand() {
        OptionSpec::Kind::flag},
       {"--workspace-limit", "BYTES",
        "device memory beside inputs and gradients, as 268435456 or 256MiB (default: no limit)"},
-      {"--compile", "", "compile times of each kernel, first call cold and with kernels on disk",
+      {"--first-call", "",
+       "opening a runtime, and its first calls, with the kernels of TILEWRIGHT_BUNDLES or of the cache",
+       OptionSpec::Kind::flag},
+      {"--compile", "",
+       "compile times of each kernel, first call cold, with kernels on disk and from a bundle",
        OptionSpec::Kind::flag},
       {"--target", "NAME", "what a GPU's code is for: sm_80, sm_90, …; default: all that the GPU has"},
       {"--loss-only", "", "no gradient; the baseline is the first product", OptionSpec::Kind::flag},
