@@ -26,11 +26,16 @@ public:
     poison();
   }
 
-  Status run(Runtime &runtime, Stream stream) const {
+  LinearCrossEntropyTensors tensors() const {
     LinearCrossEntropyTensors tensors = {};
     tensors.hidden = x_, tensors.weight = w_, tensors.label = label_;
     tensors.loss = loss_, tensors.dHidden = dX_, tensors.dWeight = dW_;
-    return linearCrossEntropy(runtime, tensors, options_, stream).status();
+    return tensors;
+  }
+  const LinearCrossEntropyOptions &options() const { return options_; }
+
+  Status run(Runtime &runtime, Stream stream) const {
+    return linearCrossEntropy(runtime, tensors(), options_, stream).status();
   }
   void poison() {
     for (DeviceTensor *tensor : {&loss_, &dX_, &dW_})
