@@ -272,7 +272,7 @@ class Commands(BadInput):
                     "--workspace-limit", "1KiB")
         self.refuse("expected --workspace-limit with", "bench", "--shape", "1,1,1", "--workspace-limit", "1MiB", "--against", "copy")
         self.refuse("one of blas, cublas, copy", "bench", "--shape", "1,1,1", "--against", "mkl")
-        self.refuse("--against, --each-option, --host and --compile, found more", "bench", "--shape", "1,1,1", "--against", "copy", "--compile")
+        self.refuse("--against, --each-option, --host, --first-call and --compile, found more", "bench", "--shape", "1,1,1", "--against", "copy", "--compile")
         self.refuse("in a folder that exists", "bench", "--shape", "8,8,8", "--json", "absent/file")
 
     def test_cache(self):
