@@ -48,7 +48,7 @@ Status lowerTiles(Compilation &compilation, const Kernel &kernel, const Target &
                   const CompileOptions &options) {
   const size_t gridAxes = tile::gridOf(functionOf(kernel, *compilation.module)).size();
   const Status fits = checkOptions(target, options, gridAxes);
-  if (!fits.ok()) return {fits.kind(), "kernel '" + kernel.name + "': " + fits.message()};
+  if (!fits.ok()) return fits.in("kernel '" + kernel.name + "'");
   TW_RETURN_IF_ERROR(compilation.dump.runPasses(
       *compilation.module, [&](OpPassManager &passes) { addTilePasses(passes, target, options); }));
   if (compilation.dump.wants(Stage::lowered))

@@ -190,8 +190,7 @@ Status addKernels(const CoveredCalls &calls, const Target &target, const DeviceI
     std::lock_guard<std::mutex> guard(mutex);
     kernels.merge(collector.found());
   });
-  if (!refusal.ok())
-    return Status(refusal.kind(), "N " + std::to_string(firstRefused) + ": " + refusal.message());
+  if (!refusal.ok()) return refusal.in("N " + std::to_string(firstRefused));
   Collector scaling(calls, target, device);
   for (const ElementType element : {calls.element, calls.dWeight})
     scaling.add(GradientScaling::kernels(element));

@@ -73,8 +73,7 @@ StatusOr<std::unique_ptr<const Bundles>> Bundles::open(const std::vector<std::st
                                                        const Device &device) {
   std::unique_ptr<Bundles> bundles(new Bundles());
   for (const std::string &path : paths)
-    if (const Status added = bundles->add(path, device); !added.ok())
-      return Status(added.kind(), "bundle " + path + ": " + added.message());
+    if (const Status added = bundles->add(path, device); !added.ok()) return added.in("bundle " + path);
   return std::unique_ptr<const Bundles>(std::move(bundles));
 }
 

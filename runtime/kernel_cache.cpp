@@ -13,7 +13,7 @@ StatusOr<KernelHandle> outcomeOf(const KernelCache::Make &make) {
   try {
     return make();
   } catch (const std::bad_alloc &) {
-    return runtimeError("not enough memory on the host for making a kernel");
+    return memoryError("not enough memory on the host for making a kernel");
   } catch (const std::exception &error) {
     return internalError(std::string("making a kernel threw: ") + error.what());
   }

@@ -34,8 +34,7 @@ StatusOr<std::unique_ptr<Device>> openDeviceIn(const Environment &environment, s
   if (!index) return userError("device '" + name + "' is not known; choices: cpu, cuda, cuda:INDEX");
   StatusOr<std::unique_ptr<Device>> device =
       openCudaDevice(*index, target.empty() ? environment.target : target, environment.toolFolders);
-  if (!device.ok())
-    return Status(device.status().kind(), "device '" + name + "': " + device.status().message());
+  if (!device.ok()) return device.status().in("device '" + name + "'");
   return device;
 }
 

@@ -19,7 +19,7 @@
 
 namespace tilewright {
 
-/// "cpu", "cuda" (the first GPU) or "cuda:INDEX"; "" is what TILEWRIGHT_DEVICE says, else "cpu". A user error
+/// "cpu", "cuda" (the first GPU) or "cuda:INDEX"; "" is what TILEWRIGHT_DEVICE says, else "cpu". An error
 /// says why the device is not to be had. A GPU's code is for `target`, as `parseTarget` takes it; "" is what
 /// TILEWRIGHT_TARGET says, else all that the GPU has.
 StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name = "", const std::string &target = "");

@@ -3,23 +3,14 @@
 #include <new>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 
 #include "bindings/c/tilewright.h"
 #include "compiler/base/status.h"
 
 namespace tilewright::c {
 
-/// What a caller of the C functions is told.
-struct Failure {
-  tw_code code = TW_OK;
-  int driverNumber = 0;
-  std::string message;
-};
-
-/// What a Status says, and for those of the machine which part of it failed. Their messages tell: the
-/// driver's number is in them, and the lack of memory begins them.
-Failure failureOf(const Status &status);
+/// As C programs know it.
+tw_code codeOf(const Status &status);
 
 /// Whether this process was forked from one that had opened a runtime: locks may be held that nobody will
 /// release.
@@ -27,27 +18,24 @@ bool isForkedCopy();
 /// The first runtime of this process is about to be opened.
 void rememberProcess();
 
-/// Sets *error, where there is one, and returns the failure's code. Without memory for it, a constant says
-/// so.
-tw_code report(const Failure &failure, tw_error **error) noexcept;
+/// Sets *error, where there is one, and returns the code of a Status that is not ok. Without memory for it, a
+/// constant says so.
+tw_code report(const Status &status, tw_error **error) noexcept;
 tw_code reportOutOfMemory(tw_error **error) noexcept;
 tw_code reportForked(tw_error **error);
 
-/// Calls `function`, which returns a Status or a Failure, and reports it. Nothing thrown goes on from here.
+/// Calls `function`, which returns a Status, and reports it. Nothing thrown goes on from here.
 template <typename Function> tw_code guarded(tw_error **error, const Function &function) noexcept {
   try {
     if (error) *error = nullptr;
     if (isForkedCopy()) return reportForked(error);
-    const auto result = function();
-    if constexpr (std::is_same_v<decltype(function()), Failure>)
-      return result.code == TW_OK ? TW_OK : report(result, error);
-    else
-      return result.ok() ? TW_OK : report(failureOf(result), error);
+    const Status status = function();
+    return status.ok() ? TW_OK : report(status, error);
   } catch (const std::bad_alloc &) {
     return reportOutOfMemory(error);
   } catch (const std::exception &thrown) {
     try {
-      return report({TW_ERROR_INTERNAL, 0, thrown.what()}, error);
+      return report(internalError(thrown.what()), error);
     } catch (...) {
       return reportOutOfMemory(error);
     }

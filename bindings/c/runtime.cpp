@@ -53,26 +53,14 @@ DevicePlace placeOf(const std::string &device) {
   return {kDLCUDA, colon == std::string::npos ? 0 : std::stoi(device.substr(colon + 1))};
 }
 
-/// A name that is understood, of a device that is not to be had, is no mistake of the caller's.
-Failure failureToOpen(const Status &status) {
-  Failure failure = failureOf(status);
-  if (failure.code == TW_ERROR_USER && failure.message.rfind("device 'cuda", 0) == 0 &&
-      failure.message.find("is not known") == std::string::npos)
-    failure.code = TW_ERROR_UNSUPPORTED_DEVICE;
-  return failure;
-}
-
-Failure open(const char *device, const tw_runtime_options *options, tw_runtime **runtime) {
-  StatusOr<Environment> environment = readEnvironment();
-  if (!environment.ok()) return failureOf(environment.status());
-  if (const Status read = readOptions(options, *environment); !read.ok()) return failureOf(read);
-  const std::string name = device && *device ? device : environment->device;
+Status open(const char *device, const tw_runtime_options *options, tw_runtime **runtime) {
+  TW_ASSIGN_OR_RETURN(Environment environment, readEnvironment());
+  TW_RETURN_IF_ERROR(readOptions(options, environment));
+  const std::string name = device && *device ? device : environment.device;
   const char *target = options && options->target ? options->target : "";
   rememberProcess();
-  StatusOr<std::unique_ptr<Runtime>> opened = openRuntime(*std::move(environment), name, target);
-  if (!opened.ok()) return failureToOpen(opened.status());
   auto result = std::make_unique<tw_runtime>();
-  result->runtime = *std::move(opened);
+  TW_ASSIGN_OR_RETURN(result->runtime, openRuntime(std::move(environment), name, target));
   result->place = placeOf(name);
   result->target = result->runtime->device().target().str();
   *runtime = result.release();
@@ -132,8 +120,8 @@ tw_code tw_device_name(int index, char *name, size_t bytes, tw_error **error) {
 tw_code tw_runtime_open(const char *device, const tw_runtime_options *options, tw_runtime **runtime,
                         tw_error **error) {
   if (runtime) *runtime = nullptr;
-  return guarded(error, [&]() -> Failure {
-    if (!runtime) return failureOf(expected("runtime"));
+  return guarded(error, [&]() -> Status {
+    if (!runtime) return expected("runtime");
     return open(device, options, runtime);
   });
 }

@@ -114,8 +114,7 @@ Status PreparedCall::checkAddresses(TensorPointers tensors) const {
   for (const CallersTensor &callers : facts_.callers) {
     const void *address = tensors[callers.id]->data;
     if (!address || reached_[callers.id].load(std::memory_order_relaxed) == address) continue;
-    if (const Status status = device_.checkAddress(address); !status.ok())
-      return Status(status.kind(), std::string(callers.name) + ": " + status.message());
+    if (const Status status = device_.checkAddress(address); !status.ok()) return status.in(callers.name);
     reached_[callers.id].store(address, std::memory_order_relaxed);
   }
   return Status();

@@ -12,7 +12,8 @@ namespace tilewright {
 namespace {
 
 Status systemRefuses(const char *what) {
-  return runtimeError(std::string(what) + ": " + std::strerror(errno));
+  const std::string message = std::string(what) + ": " + std::strerror(errno);
+  return errno == ENOMEM ? memoryError(message) : deviceError(message);
 }
 
 } // namespace

@@ -75,8 +75,8 @@ CpuDevice::CpuDevice(int threads)
 StatusOr<Buffer> CpuDevice::allocate(std::size_t bytes, Stream) {
   std::shared_ptr<void> memory = allocateAligned(bytes);
   if (!memory)
-    return runtimeError("not enough memory: " + exactByteText(bytes) + " were asked for, the machine has " +
-                        exactByteText(info_.memoryBytes));
+    return memoryError("not enough memory: " + exactByteText(bytes) + " were asked for, the machine has " +
+                       exactByteText(info_.memoryBytes));
   return Buffer(memory.get(), bytes, memory);
 }
 
@@ -131,9 +131,9 @@ Status CpuDevice::launch(const LoadedKernel &kernel, ArgumentSpan arguments, Str
       runPrograms(loaded->program(), slots.data(), grid.data(), begin, end, scratch.data());
   });
   if (outOfMemory)
-    return runtimeError("not enough memory: kernel '" + artifact.kernel + "' needs " +
-                        std::to_string(artifact.scratchBytes) + " bytes of scratch for each of " +
-                        std::to_string(pool_.threads()) + " threads");
+    return memoryError("not enough memory: kernel '" + artifact.kernel + "' needs " +
+                       std::to_string(artifact.scratchBytes) + " bytes of scratch for each of " +
+                       std::to_string(pool_.threads()) + " threads");
   return {};
 }
 

@@ -8,14 +8,14 @@
 #include <dlfcn.h>
 #include <elf.h>
 
+#include "compiler/base/integers.h"
+
 namespace tilewright {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t(1) << 29;    ///< of a part in memory: relocations reach 2 GiB
 constexpr uint64_t kMostAlignment = 4096;             ///< of a section: parts begin with pages
 constexpr std::size_t kStubBytes = 8, kSlotBytes = 8; ///< of a function of the process
-
-uint64_t roundUp(uint64_t a, uint64_t multiple) { return (a + multiple - 1) / multiple * multiple; }
 
 /// Where a section of the object lies in memory.
 struct Place {
@@ -55,7 +55,7 @@ private:
   /// So many T from a place in the object, which need not be aligned.
   template <typename T> StatusOr<std::vector<T>> table(uint64_t offset, uint64_t bytes, const char *what) {
     if (bytes % sizeof(T) != 0 || !isInside(offset, bytes))
-      return runtimeError(std::string("its ") + what + " lies outside the file");
+      return deviceError(std::string("its ") + what + " lies outside the file");
     std::vector<T> entries(bytes / sizeof(T));
     if (bytes > 0) std::memcpy(entries.data(), object_.data() + offset, bytes);
     return entries;
@@ -63,12 +63,12 @@ private:
 
   Status readHeader() {
     Elf64_Ehdr header;
-    if (!isInside(0, sizeof header)) return runtimeError("it is too short for an ELF object");
+    if (!isInside(0, sizeof header)) return deviceError("it is too short for an ELF object");
     std::memcpy(&header, object_.data(), sizeof header);
     if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
         header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_type != ET_REL || header.e_machine != EM_X86_64 ||
         header.e_shentsize != sizeof(Elf64_Shdr))
-      return runtimeError("expected a relocatable ELF object for x86_64");
+      return deviceError("expected a relocatable ELF object for x86_64");
     TW_ASSIGN_OR_RETURN(sections_, table<Elf64_Shdr>(header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr),
                                                      "table of sections"));
     return {};
@@ -77,12 +77,12 @@ private:
   Status readSymbols() {
     for (const Elf64_Shdr &section : sections_) {
       if (section.sh_type != SHT_SYMTAB) continue;
-      if (!symbols_.empty()) return runtimeError("it has several tables of symbols");
+      if (!symbols_.empty()) return deviceError("it has several tables of symbols");
       TW_ASSIGN_OR_RETURN(symbols_, table<Elf64_Sym>(section.sh_offset, section.sh_size, "table of symbols"));
-      if (section.sh_link >= sections_.size()) return runtimeError("its symbols have no names");
+      if (section.sh_link >= sections_.size()) return deviceError("its symbols have no names");
       const Elf64_Shdr &names = sections_[section.sh_link];
       if (names.sh_type != SHT_STRTAB || !isInside(names.sh_offset, names.sh_size))
-        return runtimeError("its symbols' names lie outside the file");
+        return deviceError("its symbols' names lie outside the file");
       names_ = object_.substr(names.sh_offset, names.sh_size);
     }
     return {};
@@ -91,7 +91,7 @@ private:
   StatusOr<std::string> nameOf(const Elf64_Sym &symbol) const {
     const std::size_t end =
         symbol.st_name < names_.size() ? names_.find('\0', symbol.st_name) : std::string_view::npos;
-    if (end == std::string_view::npos) return runtimeError("a symbol's name lies outside the file");
+    if (end == std::string_view::npos) return deviceError("a symbol's name lies outside the file");
     return std::string(names_.substr(symbol.st_name, end - symbol.st_name));
   }
 
@@ -111,7 +111,7 @@ private:
         std::size_t &end = bytes_[place.part];
         place.offset = roundUp(end, std::max<uint64_t>(1, section.sh_addralign));
         end = place.offset + section.sh_size;
-        if (end > kMostBytes) return runtimeError("its sections are too large");
+        if (end > kMostBytes) return deviceError("its sections are too large");
       }
       places_.push_back(place);
     }
@@ -128,11 +128,11 @@ private:
   Status checkLoaded(const Elf64_Shdr &section) const {
     const uint64_t alignment = section.sh_addralign;
     if (alignment > kMostAlignment || (alignment & (alignment - 1)))
-      return runtimeError("a section's alignment is out of range");
-    if (section.sh_flags & SHF_TLS) return runtimeError("it has variables of threads");
-    if (section.sh_size > kMostBytes) return runtimeError("its sections are too large");
+      return deviceError("a section's alignment is out of range");
+    if (section.sh_flags & SHF_TLS) return deviceError("it has variables of threads");
+    if (section.sh_size > kMostBytes) return deviceError("its sections are too large");
     if (section.sh_type != SHT_NOBITS && !isInside(section.sh_offset, section.sh_size))
-      return runtimeError("a section lies outside the file");
+      return deviceError("a section lies outside the file");
     return {};
   }
 
@@ -152,7 +152,7 @@ private:
       if (!isFunctionOfProcess(symbols_[i])) continue;
       TW_ASSIGN_OR_RETURN(const std::string name, nameOf(symbols_[i]));
       void *const address = dlsym(RTLD_DEFAULT, name.c_str());
-      if (!address) return runtimeError("it calls '" + name + "', which this process does not have");
+      if (!address) return deviceError("it calls '" + name + "', which this process does not have");
       std::memcpy(slot, &address, sizeof address);
       const unsigned char jump[] = {0xff, 0x25}; // jmp *[rip + distance]
       const auto distance = static_cast<int32_t>(slot - (stub + sizeof jump + 4));
@@ -170,16 +170,15 @@ private:
     if (isFunctionOfProcess(symbol)) return static_cast<const char *>(functions_[index].stub);
     if (symbol.st_shndx >= sections_.size() || !places_[symbol.st_shndx].isLoaded ||
         symbol.st_value > sections_[symbol.st_shndx].sh_size)
-      return runtimeError("a symbol lies outside the sections");
+      return deviceError("a symbol lies outside the sections");
     return static_cast<const char *>(addressOf(places_[symbol.st_shndx]) + symbol.st_value);
   }
 
   Status relocate(const Elf64_Shdr &section) {
     if (section.sh_type != SHT_RELA && section.sh_type != SHT_REL) return {};
-    if (section.sh_info >= sections_.size())
-      return runtimeError("relocations of a section that is not there");
+    if (section.sh_info >= sections_.size()) return deviceError("relocations of a section that is not there");
     if (!places_[section.sh_info].isLoaded) return {};
-    if (section.sh_type == SHT_REL) return runtimeError("relocations without addends, which x86_64 has not");
+    if (section.sh_type == SHT_REL) return deviceError("relocations without addends, which x86_64 has not");
     TW_ASSIGN_OR_RETURN(const std::vector<Elf64_Rela> relocations,
                         table<Elf64_Rela>(section.sh_offset, section.sh_size, "table of relocations"));
     for (const Elf64_Rela &relocation : relocations)
@@ -192,15 +191,15 @@ private:
     const std::size_t symbol = ELF64_R_SYM(relocation.r_info), bytes = type == R_X86_64_64 ? 8 : 4;
     const uint64_t size = sections_[section].sh_size;
     if (size < bytes || relocation.r_offset > size - bytes)
-      return runtimeError("a relocation lies outside its section");
-    if (symbol >= symbols_.size()) return runtimeError("a relocation is of a symbol that is not there");
+      return deviceError("a relocation lies outside its section");
+    if (symbol >= symbols_.size()) return deviceError("a relocation is of a symbol that is not there");
     char *const at = addressOf(places_[section]) + relocation.r_offset;
     const bool isOfSlot =
         type == R_X86_64_GOTPCREL || type == R_X86_64_GOTPCRELX || type == R_X86_64_REX_GOTPCRELX;
     if (!isOfSlot && type != R_X86_64_64 && type != R_X86_64_PC32 && type != R_X86_64_PLT32)
-      return runtimeError("it has a relocation of type " + std::to_string(type) + ", which is not known");
+      return deviceError("it has a relocation of type " + std::to_string(type) + ", which is not known");
     if (isOfSlot && !isFunctionOfProcess(symbols_[symbol]))
-      return runtimeError("it has a slot for a symbol of its own");
+      return deviceError("it has a slot for a symbol of its own");
     TW_ASSIGN_OR_RETURN(const char *target, addressOf(symbol));
     if (isOfSlot) target = functions_[symbol].slot;
     const auto value = reinterpret_cast<uint64_t>(target) + static_cast<uint64_t>(relocation.r_addend);
@@ -210,7 +209,7 @@ private:
     }
     const auto distance = static_cast<int64_t>(value - reinterpret_cast<uint64_t>(at));
     const auto narrow = static_cast<int32_t>(distance);
-    if (narrow != distance) return runtimeError("a relocation reaches too far");
+    if (narrow != distance) return deviceError("a relocation reaches too far");
     std::memcpy(at, &narrow, sizeof narrow);
     return {};
   }
@@ -223,11 +222,11 @@ private:
       TW_ASSIGN_OR_RETURN(const char *address, addressOf(i));
       const std::size_t section = symbols_[i].st_shndx;
       if (places_[section].part != CodeMemory::code || symbols_[i].st_value == sections_[section].sh_size)
-        return runtimeError("'" + symbol + "' is no code");
+        return deviceError("'" + symbol + "' is no code");
       entry_ = const_cast<char *>(address);
       return {};
     }
-    return runtimeError("it has no '" + symbol + "'");
+    return deviceError("it has no '" + symbol + "'");
   }
 
   struct Function {
@@ -252,7 +251,7 @@ StatusOr<std::unique_ptr<LoadedObject>> LoadedObject::load(const std::string &ob
                                                            const std::string &symbol) {
   Linker linker(object);
   if (const Status linked = linker.link(symbol); !linked.ok())
-    return runtimeError("machine code of kernel '" + symbol + "' cannot be loaded: " + linked.message());
+    return linked.in("machine code of kernel '" + symbol + "' cannot be loaded");
   return std::unique_ptr<LoadedObject>(new LoadedObject(linker.takeMemory(), linker.entry()));
 }
 

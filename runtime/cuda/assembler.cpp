@@ -19,7 +19,7 @@ Status assemblerError(const std::string &kernel, const Status &cause, const Mess
   std::string text = messages.errors.data();
   while (!text.empty() && text.back() == '\n')
     text.pop_back();
-  if (text.empty()) return runtimeError("PTX of kernel '" + kernel + "': " + cause.message());
+  if (text.empty()) return cause.in("PTX of kernel '" + kernel + "'");
   return compileError("PTX of kernel '" + kernel + "' is refused by the driver's assembler (" +
                       cause.message() + "):\n" + text);
 }

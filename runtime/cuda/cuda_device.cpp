@@ -41,11 +41,11 @@ Buffer ranksOf(const std::shared_ptr<const Context> &context, const DeviceDescri
 }
 
 Status noSuchDevice(int index, int count) {
-  return userError("expected a CUDA device with index " + std::to_string(index) + ", found " +
-                   (count == 1
-                        ? "one device, cuda:0"
-                        : std::to_string(count) + " devices, up to cuda:" + std::to_string(count - 1)) +
-                   "; name one of those, or see what CUDA_VISIBLE_DEVICES hides");
+  return noDeviceError("expected a CUDA device with index " + std::to_string(index) + ", found " +
+                       (count == 1
+                            ? "one device, cuda:0"
+                            : std::to_string(count) + " devices, up to cuda:" + std::to_string(count - 1)) +
+                       "; name one of those, or see what CUDA_VISIBLE_DEVICES hides");
 }
 
 StatusOr<Event> recordEvent(const std::shared_ptr<const Context> &context, CUstream stream) {
@@ -92,8 +92,8 @@ StatusOr<std::unique_ptr<Device>> CudaDevice::open(const Driver &driver, int ind
 Status CudaDevice::notEnough(std::size_t bytes, const Status &cause) const {
   std::size_t free = 0, total = 0;
   if (context_->driver().cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return cause;
-  return runtimeError("not enough memory: " + exactByteText(bytes) + " were asked for, the device has " +
-                      exactByteText(free) + " free of " + exactByteText(total) + ": " + cause.message());
+  return cause.in("not enough memory: " + exactByteText(bytes) + " were asked for, the device has " +
+                  exactByteText(free) + " free of " + exactByteText(total));
 }
 
 StatusOr<Buffer> CudaDevice::allocate(std::size_t bytes, Stream stream) {

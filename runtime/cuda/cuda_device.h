@@ -21,7 +21,7 @@ namespace tilewright {
 /// captured in a CUDA graph.
 class CudaDevice final : public Device {
 public:
-  /// Device `index` of those that CUDA_VISIBLE_DEVICES leaves. A user error when it is not there or too old.
+  /// Device `index` of those that CUDA_VISIBLE_DEVICES leaves. `noDevice` when it is not there or too old.
   /// `driver` outlives all that comes from the device. `target` names what code is for; empty: all it has.
   /// Kernels are assembled by a `ptxas` in one of `toolFolders`, else by the driver.
   static StatusOr<std::unique_ptr<Device>> open(const cuda::Driver &driver, int index,

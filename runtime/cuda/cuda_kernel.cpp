@@ -16,7 +16,7 @@ constexpr int kMaxThreads = 1024;
 constexpr int64_t kMaxPrograms[3] = {INT_MAX, 65535, 65535}; ///< along each grid axis, on every GPU
 
 Status kernelError(const Artifact &artifact, const Status &cause) {
-  return {cause.kind(), "kernel '" + artifact.kernel + "': " + cause.message()};
+  return cause.in("kernel '" + artifact.kernel + "'");
 }
 
 Status checkArtifact(const Artifact &artifact) {
@@ -69,11 +69,11 @@ StatusOr<Resources> resourcesOf(const Driver &driver, CUfunction function) {
 Status prepare(const Driver &driver, CUfunction function, const Artifact &artifact, int64_t sharedLimit) {
   TW_ASSIGN_OR_RETURN(Resources found, resourcesOf(driver, function));
   if (artifact.threads > found.maxThreads)
-    return runtimeError("expected at most " + std::to_string(found.maxThreads) + " threads with " +
-                        std::to_string(found.registers) + " registers each, found " +
-                        std::to_string(artifact.threads) + "; use a smaller tile");
+    return deviceError("expected at most " + std::to_string(found.maxThreads) + " threads with " +
+                       std::to_string(found.registers) + " registers each, found " +
+                       std::to_string(artifact.threads) + "; use a smaller tile");
   if (artifact.sharedBytes + found.staticShared > sharedLimit)
-    return runtimeError(
+    return deviceError(
         "expected at most " + std::to_string(sharedLimit) + " bytes of shared memory on this device, found " +
         std::to_string(artifact.sharedBytes + found.staticShared) + "; use a smaller tile or fewer stages");
   logDebug("kernel '" + artifact.kernel + "': " + std::to_string(found.registers) + " registers, " +
@@ -88,9 +88,9 @@ StatusOr<std::string> binaryOf(const std::shared_ptr<const Context> &context, co
   if (artifact.binary.empty() && isLoadedAsPtx(artifact)) return artifact.assembly;
   if (artifact.binary.empty()) return assemblePtx(context, artifact.kernel, artifact.assembly);
   if (isCubin(artifact.binary)) return artifact.binary;
-  return kernelError(artifact, runtimeError("expected its binary to be a cubin, found " +
-                                            std::to_string(artifact.binary.size()) +
-                                            " bytes of another kind; compile it again"));
+  return kernelError(artifact, deviceError("expected its binary to be a cubin, found " +
+                                           std::to_string(artifact.binary.size()) +
+                                           " bytes of another kind; compile it again"));
 }
 
 StatusOr<std::unique_ptr<LoadedKernel>> loadBinary(const std::shared_ptr<const Context> &context,
@@ -194,8 +194,9 @@ StatusOr<std::unique_ptr<LoadedKernel>> CudaKernel::load(const std::shared_ptr<c
                                                          const DeviceDescription &device, Buffer ranks) {
   TW_RETURN_IF_ERROR(checkArtifact(artifact));
   if (!artifact.tensorMaps.empty() && !context->driver().cuTensorMapEncodeTiled)
-    return kernelError(artifact, userError("expected a driver that knows TMA, found an older one; install "
-                                           "NVIDIA's driver 530 (CUDA 12.1) or later"));
+    return kernelError(artifact,
+                       noDeviceError("expected a driver that knows TMA, found an older one; install "
+                                     "NVIDIA's driver 530 (CUDA 12.1) or later"));
   TW_ASSIGN_OR_RETURN(const std::string binary, binaryOf(context, artifact));
   CurrentContext current(*context);
   TW_RETURN_IF_ERROR(current.status());
@@ -254,7 +255,7 @@ Status CudaKernel::launch(ArgumentSpan arguments, CUstream stream) const {
       context_->driver().cuLaunchKernelEx(&config, function_, parameters.addresses(), nullptr);
   if (result == CUDA_SUCCESS) return {};
   const Status cause = context_->driver().error(result, "cuLaunchKernelEx");
-  return kernelError(artifact(), Status(cause.kind(), describeLaunch(config) + cause.message()));
+  return kernelError(artifact(), cause.saying(describeLaunch(config) + cause.message()));
 }
 
 } // namespace tilewright::cuda

@@ -63,8 +63,8 @@ std::string fingerprintOf(const Properties &found, const Target &target, std::op
 
 StatusOr<Target> targetFor(int major, int minor, int version) {
   if (major < 8)
-    return userError("expected an NVIDIA GPU of compute capability 8.0 or later, found " +
-                     std::to_string(major) + "." + std::to_string(minor) + "; use the device cpu");
+    return noDeviceError("expected an NVIDIA GPU of compute capability 8.0 or later, found " +
+                         std::to_string(major) + "." + std::to_string(minor) + "; use the device cpu");
   // Hopper's PTX is of a version that drivers take since CUDA 12.1.
   if (major == 9 && minor == 0 && version >= 12010) return Target{TargetKind::nvptx, "sm_90a", ""};
   if (major >= 9) return Target{TargetKind::nvptx, version >= 12010 ? "sm_90" : "sm_80", ""};
@@ -92,9 +92,9 @@ StatusOr<DeviceDescription> describeDevice(const Driver &driver, CUdevice device
     TW_ASSIGN_OR_RETURN(target, olderTarget(targetName, target));
   }
   if (!found.memoryPools)
-    return userError("'" + found.name +
-                     "': expected memory pools, found none, as under some virtual machine "
-                     "managers; use another device");
+    return noDeviceError("'" + found.name +
+                         "': expected memory pools, found none, as under some virtual machine "
+                         "managers; use another device");
   const std::optional<int> watts = powerLimit(found.pciAddress);
   DeviceInfo info;
   info.name = nameOf(found, watts) + (targetName.empty() ? "" : ", code for " + target.arch);

@@ -13,7 +13,7 @@ namespace tilewright::cuda {
 using PowerLimitReader = std::optional<int> (*)(const std::string &pciAddress);
 
 /// What code is generated for on a GPU of this compute capability, with a driver of this CUDA version (1000 ·
-/// major + 10 · minor): the newest target that both take. A user error when it is older than all of them.
+/// major + 10 · minor): the newest target that both take. `noDevice` when it is older than all of them.
 StatusOr<Target> targetFor(int major, int minor, int version);
 
 /// The target of this name, if code for it runs where code for `newest` does: it is that, or an earlier one

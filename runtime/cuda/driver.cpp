@@ -8,7 +8,7 @@ namespace {
 constexpr const char *kLibrary = "libcuda.so.1";
 
 Status noDriver(const std::string &found, const std::string &toDo) {
-  return userError("expected the CUDA driver, found " + found + "; " + toDo + ", or use the device cpu");
+  return noDeviceError("expected the CUDA driver, found " + found + "; " + toDo + ", or use the device cpu");
 }
 
 /// Every function of the list; the first that the library lacks is an error.
@@ -33,13 +33,30 @@ StatusOr<Driver> open() {
   if (!library) return noDriver(dlerror(), "install NVIDIA's driver");
   TW_ASSIGN_OR_RETURN(Driver driver, symbolsOf(library));
   if (Status initialised = TW_CUDA(driver, cuInit, 0); !initialised.ok())
-    return userError(initialised.message() + ", or use the device cpu");
+    return initialised.saying(initialised.message() + ", or use the device cpu");
   return driver;
 }
 
 std::string textOf(CUresult (*describe)(CUresult, const char **), CUresult result, const char *otherwise) {
   const char *text = nullptr;
   return describe && describe(result, &text) == CUDA_SUCCESS && text ? text : otherwise;
+}
+
+StatusKind kindOf(CUresult result) {
+  switch (result) {
+  case CUDA_ERROR_OUT_OF_MEMORY:
+    return StatusKind::memory;
+  case CUDA_ERROR_STUB_LIBRARY:
+  case CUDA_ERROR_DEVICE_UNAVAILABLE:
+  case CUDA_ERROR_NO_DEVICE:
+  case CUDA_ERROR_INVALID_DEVICE:
+  case CUDA_ERROR_SYSTEM_NOT_READY:
+  case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+  case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
+    return StatusKind::noDevice;
+  default:
+    return StatusKind::device;
+  }
 }
 
 } // namespace
@@ -50,7 +67,7 @@ Status Driver::error(CUresult result, const char *call) const {
                         textOf(cuGetErrorName, result, "of no known name") + " (" +
                         textOf(cuGetErrorString, result, "of no known meaning") + ")";
   if (const char *advice = adviceFor(result); *advice) message += std::string("; ") + advice;
-  return runtimeError(std::move(message));
+  return {kindOf(result), std::move(message), static_cast<int>(result)};
 }
 
 StatusOr<const Driver *> loadDriver() {

@@ -11,7 +11,8 @@ struct Driver {
 #include "runtime/cuda/driver_symbols.inc"
 #undef TW_CUDA_FUNCTION
 
-  /// Ok, or a runtime error that names the call, the code, its name and meaning, and what to do.
+  /// Ok, or an error of memory or of the device that names the call, the code, its name and meaning, and what
+  /// to do.
   Status check(CUresult result, const char *call) const {
     return result == CUDA_SUCCESS ? Status() : error(result, call);
   }
@@ -21,7 +22,7 @@ struct Driver {
 /// `TW_CUDA(driver, cuInit, 0)` calls the function and gives its outcome as a Status.
 #define TW_CUDA(driver, function, ...) (driver).check((driver).function(__VA_ARGS__), #function)
 
-/// This machine's driver: libcuda.so.1, opened and initialised at the first call in the process. A user error
+/// This machine's driver: libcuda.so.1, opened and initialised at the first call in the process. An error
 /// when there is none, it is too old, or it finds no device.
 StatusOr<const Driver *> loadDriver();
 

@@ -122,8 +122,8 @@ StatusOr<std::vector<int32_t>> rankClusters(const std::shared_ptr<const Context>
   const unsigned clusters = static_cast<unsigned>(device.units) / size, ctas = clusters * size;
   TW_ASSIGN_OR_RETURN(const Multiprocessors seen, probe.launch(ctas, size));
   if (std::set<int32_t>(seen.begin(), seen.end()).size() != ctas)
-    return runtimeError("expected " + std::to_string(ctas) +
-                        " CTAs on as many multiprocessors, found others' work on some of them");
+    return deviceError("expected " + std::to_string(ctas) +
+                       " CTAs on as many multiprocessors, found others' work on some of them");
   TW_ASSIGN_OR_RETURN(Gpcs gpcs, findGpcs(probe, static_cast<unsigned>(device.units)));
 
   std::vector<std::tuple<int32_t, int32_t, unsigned>> order; // GPC, multiprocessor, cluster

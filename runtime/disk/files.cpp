@@ -90,7 +90,10 @@ FileDescriptor::~FileDescriptor() {
   if (valid()) ::close(fd_);
 }
 
-Status systemError(const std::string &what) { return runtimeError(what + ": " + std::strerror(errno)); }
+Status systemError(const std::string &what) {
+  const std::string message = what + ": " + std::strerror(errno);
+  return errno == ENOMEM ? memoryError(message) : runtimeError(message);
+}
 
 StatusOr<FileDescriptor> openPrivateFolder(const std::string &path) {
   TW_RETURN_IF_ERROR(makeFolders(path));

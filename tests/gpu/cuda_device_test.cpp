@@ -288,7 +288,7 @@ TEST_F(CudaDeviceTest, TimesWhatTheDeviceDoes) {
 TEST_F(CudaDeviceTest, TooLittleMemorySaysHowMuchThereIs) {
   Status status = device().allocate(std::size_t(1) << 45, nullptr).status();
   std::printf("%s\n", status.message().c_str());
-  EXPECT_EQ(status.kind(), StatusKind::runtime);
+  EXPECT_EQ(status.kind(), StatusKind::memory);
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("32 TiB (35184372088832 bytes) were asked for"), HasSubstr("free of")));
   EXPECT_TRUE(device().allocate(100, nullptr).ok()); // the next call is not affected

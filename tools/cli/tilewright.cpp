@@ -65,7 +65,7 @@ Status guardedDispatch(const std::vector<std::string> &words) {
   try {
     return dispatch(words);
   } catch (const std::bad_alloc &) {
-    return runtimeError("not enough memory for this problem; make it smaller, or free some");
+    return memoryError("not enough memory for this problem; make it smaller, or free some");
   } catch (const std::exception &error) {
     return internalError(error.what());
   }
@@ -73,7 +73,8 @@ Status guardedDispatch(const std::vector<std::string> &words) {
 
 int exitCode(const Status &status) {
   if (status.ok()) return kDone;
-  return status.kind() == StatusKind::user ? kUserError : kOtherError;
+  const bool isTheirs = status.kind() == StatusKind::user || status.kind() == StatusKind::noDevice;
+  return isTheirs ? kUserError : kOtherError;
 }
 
 } // namespace

@@ -73,7 +73,7 @@ StatusOr<NpyFile> NpyFile::open(const std::string &path) {
   std::string start(std::min<int64_t>(kNpyHeaderLimit, info.st_size), '\0');
   TW_RETURN_IF_ERROR(file.readBytes(0, static_cast<int64_t>(start.size()), start.data()));
   StatusOr<NpyHeader> header = parseNpyHeader(start, info.st_size);
-  if (!header.ok()) return Status(header.status().kind(), path + ": " + header.status().message());
+  if (!header.ok()) return header.status().in(path);
   file.header_ = *std::move(header);
   return StatusOr<NpyFile>(std::move(file));
 }

@@ -11,6 +11,16 @@ TEST(StatusOr, OfAnOkStatusAloneIsAnInternalError) {
   EXPECT_EQ(value.status().kind(), StatusKind::internal);
 }
 
+TEST(Status, OtherWordsLeaveTheErrorWhatItIs) {
+  const Status fault(StatusKind::device, "it failed", 700);
+  EXPECT_EQ(fault.in("kernel 'k'").message(), "kernel 'k': it failed");
+  for (const Status &told : {fault.in("x"), fault.saying("y")}) {
+    EXPECT_EQ(told.kind(), StatusKind::device);
+    EXPECT_EQ(told.driverNumber(), 700);
+  }
+  EXPECT_EQ(userError("no").driverNumber(), 0);
+}
+
 Status chosen(bool first, const Status &status, bool &otherwise) {
   if (first)
     TW_RETURN_IF_ERROR(status);

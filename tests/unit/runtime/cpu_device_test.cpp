@@ -145,7 +145,7 @@ TEST(CpuDevice, ScratchThatDoesNotFitIsAnError) {
   ASSERT_TRUE(kernel.ok());
   std::vector<int64_t> out(2);
   Status launched = device.launch(**kernel, {TensorRef::vector(out.data(), ElementType::i64, 2)}, nullptr);
-  EXPECT_EQ(launched.kind(), StatusKind::runtime);
+  EXPECT_EQ(launched.kind(), StatusKind::memory);
   EXPECT_THAT(launched.message(), HasSubstr("not enough memory"));
 }
 
@@ -234,7 +234,7 @@ TEST(CpuDevice, MemoryIsAlignedFilledAndCopied) {
 TEST(CpuDevice, TooMuchMemoryIsAnError) {
   auto buffer = CpuDevice(1).allocate(std::size_t(1) << 62, nullptr);
   ASSERT_FALSE(buffer.ok());
-  EXPECT_EQ(buffer.status().kind(), StatusKind::runtime);
+  EXPECT_EQ(buffer.status().kind(), StatusKind::memory);
   EXPECT_FALSE(CpuDevice(1).allocate(SIZE_MAX, nullptr).ok());
 }
 
@@ -251,7 +251,7 @@ TEST(CpuDevice, SaysWhatItIs) {
 void expectLoadError(const Artifact &artifact, const std::string &cause) {
   auto kernel = CpuDevice(1).load(artifact);
   ASSERT_FALSE(kernel.ok());
-  EXPECT_EQ(kernel.status().kind(), StatusKind::runtime);
+  EXPECT_EQ(kernel.status().kind(), StatusKind::device);
   EXPECT_THAT(kernel.status().message(), HasSubstr("'" + artifact.kernel + "'"));
   EXPECT_THAT(kernel.status().message(), HasSubstr(cause));
 }

@@ -121,7 +121,7 @@ TEST(CudaDevice, ItsFingerprintIsOfWhatTuningDependsOn) {
 TEST(CudaDevice, RefusesWhatIsNotThereOrTooOld) {
   FakeDriver fake;
   Status missing = openFake(fake, 3).status();
-  EXPECT_EQ(missing.kind(), StatusKind::user);
+  EXPECT_EQ(missing.kind(), StatusKind::noDevice);
   EXPECT_THAT(missing.message(), AllOf(HasSubstr("index 3"), HasSubstr("one device, cuda:0")));
   fake.deviceCount = 2;
   EXPECT_TRUE(openFake(fake, 1).ok());
@@ -131,7 +131,7 @@ TEST(CudaDevice, RefusesWhatIsNotThereOrTooOld) {
   fake.memoryPools = 0;
   EXPECT_THAT(openFake(fake).status().message(), HasSubstr("memory pools"));
   fake.major = 7;
-  EXPECT_EQ(openFake(fake).status().kind(), StatusKind::user);
+  EXPECT_EQ(openFake(fake).status().kind(), StatusKind::noDevice);
   EXPECT_EQ(fake.retained, 0);
 }
 
@@ -210,7 +210,8 @@ TEST_F(CudaDeviceTest, MemoryMayOutliveItsDevice) {
 
 TEST_F(CudaDeviceTest, TooLittleMemorySaysHowMuchThereIs) {
   Status status = device->allocate(std::size_t(1) << 50, nullptr).status();
-  EXPECT_EQ(status.kind(), StatusKind::runtime);
+  EXPECT_EQ(status.kind(), StatusKind::memory);
+  EXPECT_EQ(status.driverNumber(), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_THAT(status.message(), AllOf(HasSubstr("1024 TiB (1125899906842624 bytes) were asked for"),
                                       HasSubstr("1000 bytes free"), HasSubstr("CUDA_ERROR_OUT_OF_MEMORY"),
                                       HasSubstr("workspace limit")));

@@ -19,10 +19,20 @@ using ::testing::IsEmpty;
 TEST(CudaDriver, ErrorsNameTheCallTheCodeItsMeaningAndWhatToDo) {
   FakeDriver fake;
   Status status = fake.table().error(CUDA_ERROR_OUT_OF_MEMORY, "cuMemAllocAsync");
-  EXPECT_EQ(status.kind(), StatusKind::runtime);
+  EXPECT_EQ(status.kind(), StatusKind::memory);
+  EXPECT_EQ(status.driverNumber(), 2);
   EXPECT_EQ(status.message(),
             "cuMemAllocAsync failed with CUDA error 2, CUDA_ERROR_OUT_OF_MEMORY (out of memory); free device "
             "memory (nvidia-smi shows who holds it) or set a smaller workspace limit");
+}
+
+TEST(CudaDriver, KindsOfErrors) {
+  FakeDriver fake;
+  const auto kindOf = [&](CUresult result) { return fake.table().error(result, "cuFoo").kind(); };
+  EXPECT_EQ(kindOf(CUDA_ERROR_NO_DEVICE), StatusKind::noDevice);
+  EXPECT_EQ(kindOf(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH), StatusKind::noDevice);
+  EXPECT_EQ(kindOf(CUDA_ERROR_ILLEGAL_ADDRESS), StatusKind::device);
+  EXPECT_EQ(kindOf(static_cast<CUresult>(12345)), StatusKind::device);
 }
 
 TEST(CudaDriver, ErrorsThatTheDriverDoesNotKnow) {
@@ -49,7 +59,7 @@ TEST(CudaDriver, OpeningItEitherWorksOrSaysWhyNot) {
     EXPECT_EQ(*loadDriver(), *driver);
     return;
   }
-  EXPECT_EQ(driver.status().kind(), StatusKind::user);
+  EXPECT_EQ(driver.status().kind(), StatusKind::noDevice);
   EXPECT_THAT(driver.status().message(), HasSubstr("use the device cpu"));
 }
 
@@ -127,7 +137,7 @@ TEST(CudaTarget, IsTheNewestThatTheGpuAndItsDriverTake) {
   EXPECT_EQ(targetFor(9, 1, cuda12)->str(), "nvptx sm_90"); // sm_90a's code runs on 9.0 alone
   EXPECT_EQ(targetFor(12, 0, 13000)->str(), "nvptx sm_90");
   Status old = targetFor(7, 5, cuda12).status();
-  EXPECT_EQ(old.kind(), StatusKind::user);
+  EXPECT_EQ(old.kind(), StatusKind::noDevice);
   EXPECT_THAT(old.message(), HasSubstr("found 7.5"));
 }
 

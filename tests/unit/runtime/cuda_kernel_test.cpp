@@ -296,7 +296,8 @@ TEST_F(CudaKernelTest, WhatTheAssemblerSaysIsInTheError) {
   artifact.assembly = "fine";
   fake.fail("cuLinkComplete", CUDA_ERROR_JIT_COMPILER_NOT_FOUND);
   status = device->assemble(artifact);
-  EXPECT_EQ(status.kind(), StatusKind::runtime);
+  EXPECT_EQ(status.kind(), StatusKind::device);
+  EXPECT_EQ(status.driverNumber(), CUDA_ERROR_JIT_COMPILER_NOT_FOUND);
   EXPECT_THAT(status.message(), AllOf(HasSubstr("'axpy'"), HasSubstr("libnvidia-ptxjitcompiler.so.1")));
 }
 

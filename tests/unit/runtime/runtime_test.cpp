@@ -50,7 +50,7 @@ TEST(OpenDevice, OpensTheCpuAndRefusesOthersWithTheChoices) {
   EXPECT_TRUE(openDevice("cpu", "cpu").ok());
   EXPECT_THAT(openDevice("cpu", "sm_80").status().message(), HasSubstr("expected a GPU"));
   auto missing = openDevice("cuda:9999");
-  EXPECT_EQ(missing.status().kind(), StatusKind::user);
+  EXPECT_EQ(missing.status().kind(), StatusKind::noDevice);
   EXPECT_THAT(missing.status().message(), AllOf(HasSubstr("device 'cuda:9999': "), HasSubstr("found")));
 }
 
