@@ -7,6 +7,7 @@ import reference
 import torch
 import torch.nn.functional as F
 
+import tilewright.torch as tw
 from tilewright.torch import compat
 from tilewright.torch.compat import cut_cross_entropy, lcel, liger, mevo, quack, verl
 
@@ -130,15 +131,16 @@ def test_patch_torch(problem):
         from tilewright.torch import _ops
         assert F.linear_cross_entropy is not before
         calls = []
-        real, _ops.linear_forward = _ops.linear_forward, lambda *a: calls.append(1) or real_of[0](*a)
+        real, _ops.linear_entry = _ops.linear_entry, lambda *a: calls.append(1) or real_of[0](*a)
         real_of = [real]
+        tw.forget_prepared_calls()
         try:
             check(module(x, y), right, [x, *module.parameters()])
             assert calls
             F.linear_cross_entropy(x, w, probabilities)  # torch's own
             assert len(calls) == 1
         finally:
-            _ops.linear_forward = real
+            _ops.linear_entry = real
     assert F.linear_cross_entropy is before
 
 

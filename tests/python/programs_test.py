@@ -38,6 +38,13 @@ def test_benchmark_of_one_shape():
     assert all(float(found) < 1e-5 for found in differences)
 
 
+def test_benchmark_of_the_hosts_time():
+    out = run("tilewright.torch.benchmark", "--device", "cpu", "--host", "--repeats", "2")
+    ours, eager, nothing, bare = (float(re.search(name + r" +([0-9.]+) ", out).group(1)) for name in (
+        "tilewright", "eager torch", "a Function that does nothing", "the C calls alone"))
+    assert min(eager, nothing, bare) > 0 and ours > bare
+
+
 def test_benchmark_sweep(tmp_path):
     pytest.importorskip("matplotlib")
     run("tilewright.torch.benchmark", "--device", "cpu", "--shape", "32,16,256", "--repeats", "1", "--out",

@@ -128,8 +128,9 @@ def test_what_is_frozen_has_no_gradient(device, frozen, reduction):  # prime-rl 
 def test_nothing_is_made_for_what_is_frozen(device, monkeypatch):
     from tilewright.torch import _ops
     made = []
-    real = _ops.linear_forward
-    monkeypatch.setattr(_ops, "linear_forward", lambda *a: made.append(a[-3:]) or real(*a))
+    real = _ops.linear_entry
+    monkeypatch.setattr(_ops, "linear_entry", lambda *a: made.append(a[-3:]) or real(*a))
+    tw.forget_prepared_calls()
     x, w, y = problem(device)
     with torch.no_grad():
         tw.linear_cross_entropy(x, w, y)

@@ -10,69 +10,25 @@ What a forward call saves, and what its backward call then costs:
 float16 gradients are saved as float32: 1/N is subnormal from N = 65536 on, and a scaled loss shall not find them gone.
 """
 
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Optional, Sequence
 
 import torch
 from torch import Tensor
 
 from .._library import REDUCTIONS
 from . import _calls, _ops
-from ._devices import device_of
+from ._plans import Asked, LinearPlan, cast, computed_of, made_types, saved_types
 
 _NONE = REDUCTIONS["none"]
 
 
-class LinearPlan(NamedTuple):
-    """What a call is asked for, beside its tensors."""
-
-    options: tuple  # of Options, reduction to quiet_zeros
-    compute: torch.dtype  # of the products: input's and weight's type, or autocast's
-    wants: Tuple[bool, bool, bool, bool]  # lse, entropy, argmax, correct
-    needs: Tuple[bool, bool, bool]  # gradients: input, weight, bias
-    saves_gradients: bool
-    main_grad: bool
-    dtypes: tuple  # of input, weight and bias
-
-
-class _Computed(NamedTuple):
-    """The matrices as the products take them, and a bias of their type or float32."""
-
-    input: Tensor
-    weight: Tensor
-    bias: Optional[Tensor]
-
-
-def _cast(tensor: Optional[Tensor], dtype: Optional[torch.dtype]) -> Optional[Tensor]:
-    return tensor if tensor is None or tensor.dtype == dtype else tensor.to(dtype)
-
-
-def _computed(input, weight, bias, compute) -> _Computed:
-    if bias is not None and bias.dtype != torch.float32:
-        bias = _cast(bias, compute)
-    return _Computed(_cast(input, compute), _cast(weight, compute), bias)
-
-
-def _made_types(given, computed: _Computed, needs, saved: bool) -> list:
-    """The types in which gradients are made: each its tensor's, if kernels can and it loses nothing, else float32."""
-    types = []
-    for tensor, product, needed in zip(given, computed, needs):
-        if not needed:
-            types.append(None)
-        elif tensor.dtype != product.dtype or (saved and tensor.dtype == torch.float16):
-            types.append(torch.float32)
-        else:
-            types.append(tensor.dtype)
-    return types
-
-
 def _forward(operation, input, weight, bias, target, class_weight, row_factor, plan: LinearPlan):
     """Loss, [lse, entropy, argmax, correct], losses of the rows, [d_input, d_weight, d_bias]; None: not there."""
-    computed = _computed(input, weight, bias, plan.compute)
+    computed = computed_of(input, weight, bias, plan.compute)
     options = plan.options if row_factor is None else (_NONE, *plan.options[1:])
-    needs = plan.needs if plan.saves_gradients else (False, False, False)
-    wants = (plan.wants[0] or any(plan.needs), *plan.wants[1:])
-    types = _made_types((input, weight, bias), computed, needs, saved=True)
-    upstream = row_factor if any(needs) else None
+    wants = plan.stored()
+    types = saved_types((input, weight, bias), computed, plan)
+    upstream = row_factor if plan.saves_gradients else None
     results = iter(operation(computed.input, computed.weight, target, computed.bias, class_weight, upstream, *options,
                              wants, *types))
     loss = next(results)
@@ -90,8 +46,8 @@ def _backward(operation, input, weight, bias, target, class_weight, row_factor, 
     if row_factor is not None:
         options = (_NONE, *options[1:])
         grad_loss = None if grad_loss is None else row_factor * grad_loss
-    computed = _computed(input, weight, bias, plan.compute)
-    types = _made_types((input, weight, bias), computed, needs, saved=False)
+    computed = computed_of(input, weight, bias, plan.compute)
+    types = made_types((input, weight, bias), computed, needs, saved=False)
     results = iter(operation(computed.input, computed.weight, target, computed.bias, class_weight, lse, grad_loss,
                              grad_lse, grad_entropy, *options, *types))
     return [next(results) if type is not None else None for type in types]
@@ -122,69 +78,98 @@ def _refuse_second_derivatives(gradients: list, inputs: list, replacement: str) 
 
 
 class LinearCrossEntropy(torch.autograd.Function):
-    """The loss and its extras. Inputs: N×H, V×H, V, N, V, N."""
+    """The loss and its extras. Inputs: N×H, V×H, V, N, V, N; where the call is direct also (..., H), and (...)."""
 
     @staticmethod
-    def forward(ctx, input, weight, bias, target, class_weight, row_factor, plan: LinearPlan):
-        loss, extras, row_losses, gradients = _forward(
-            _ops.operation("linear_forward", input, weight), input, weight, bias, target, class_weight, row_factor,
-            plan)
+    def forward(ctx, input, weight, bias, target, class_weight, row_factor, asked: Asked):
+        plan, row_losses = asked.plan, None
+        made = asked.run(input, weight, bias, target, class_weight) if asked.is_direct else None
+        if made is None:
+            made, row_losses = _forward_of_any(input, weight, bias, target, class_weight, row_factor, plan)
+        loss, lse, entropy, argmax, correct, *gradients = made
         ctx.set_materialize_grads(False)
-        ctx.plan = plan
-        ctx.row_losses = row_losses if ctx.needs_input_grad[5] else None
+        ctx.asked = asked
+        ctx.row_losses = row_losses if row_losses is not None and ctx.needs_input_grad[5] else None
         ctx.gradients = gradients if plan.saves_gradients else None
-        ctx.save_for_backward(input, weight, bias, target, class_weight, row_factor, extras[0])
-        lse, entropy, argmax, correct = extras
+        ctx.save_for_backward(input, weight, bias, target, class_weight, row_factor, lse)
+        if plan.has_loss_alone:
+            return loss
         ctx.mark_non_differentiable(*(t for t in (argmax, correct) if t is not None))
         return loss, lse if plan.wants[0] else None, entropy, argmax, correct
 
     @staticmethod
-    def backward(ctx, *upstream):
-        upstream = upstream[:3]
-        if all(gradient is None for gradient in upstream):
+    def backward(ctx, grad_loss, grad_lse=None, grad_entropy=None, *_):
+        if grad_loss is None and grad_lse is None and grad_entropy is None:
             return (None,) * 7
-        with torch.no_grad():
-            gradients = _gradients_of(ctx, upstream)
-        if torch.is_grad_enabled():
+        if not torch.is_grad_enabled():
+            gradients = _gradients_of(ctx, grad_loss, grad_lse, grad_entropy)
+        else:
+            with torch.no_grad():
+                gradients = _gradients_of(ctx, grad_loss, grad_lse, grad_entropy)
             input, weight, bias, _, _, row_factor, _ = ctx.saved_tensors
-            gradients = _refuse_second_derivatives(gradients, [*upstream, input, weight, bias, row_factor],
-                                                   "cross_entropy(torch.nn.functional.linear(input, weight), target)")
+            gradients = _refuse_second_derivatives(
+                gradients, [grad_loss, grad_lse, grad_entropy, input, weight, bias, row_factor],
+                "cross_entropy(torch.nn.functional.linear(input, weight), target)")
         d_input, d_weight, d_bias, d_row_factor = gradients
         return d_input, d_weight, d_bias, None, None, d_row_factor, None
 
 
-def _gradients_of(ctx, upstream) -> list:
+# What Function.apply comes to outside of functorch's transforms, which want the arguments looked at before.
+_apply_at_once = super(torch.autograd.Function, LinearCrossEntropy).apply
+
+
+def apply_linear(*arguments):
+    """`LinearCrossEntropy.apply`, at its cheapest."""
+    if torch._C._are_functorch_transforms_active():
+        return LinearCrossEntropy.apply(*arguments)
+    return _apply_at_once(*arguments)
+
+
+def _forward_of_any(input, weight, bias, target, class_weight, row_factor, plan: LinearPlan):
+    """What `Asked.run` returns, and the losses of the rows where there is a row factor."""
+    loss, extras, row_losses, gradients = _forward(
+        _ops.operation("linear_forward", input, weight), input.reshape(-1, input.shape[-1]), weight, bias,
+        target.reshape(-1), class_weight, row_factor, plan)
+    if gradients[0] is not None:
+        gradients[0] = gradients[0].view(input.shape)
+    return [loss, *extras, *gradients], row_losses
+
+
+def _gradients_of(ctx, grad_loss, grad_lse, grad_entropy) -> list:
     """Of input, weight, bias and row factor."""
-    grad_loss, grad_lse, grad_entropy = upstream
     d_row_factor = None
-    if ctx.needs_input_grad[5] and grad_loss is not None:
+    if ctx.row_losses is not None and grad_loss is not None:
         d_row_factor = ctx.row_losses * grad_loss
     gradients, ctx.gradients = ctx.gradients, None  # the first backward call's: the engine owns what it gets
     if gradients is not None and grad_lse is None and grad_entropy is None:
-        return [*_scaled(gradients, grad_loss, ctx.plan), d_row_factor]
+        return [*_scaled(gradients, grad_loss, ctx.asked), d_row_factor]
     del gradients
     input, weight, bias, target, class_weight, row_factor, lse = ctx.saved_tensors
     needs = ctx.needs_input_grad[:3]
-    onto = ctx.plan.main_grad and needs[1]
+    plan = ctx.asked.plan
+    onto = plan.main_grad and needs[1]
     operation = _onto_main_grad(weight) if onto else _ops.operation("linear_backward", input, weight)
-    made = _backward(operation, input, weight, bias, target, class_weight, row_factor, lse, upstream, ctx.plan, needs)
+    made = _backward(operation, input.reshape(-1, input.shape[-1]), weight, bias, target.reshape(-1), class_weight,
+                     row_factor, lse, (grad_loss, grad_lse, grad_entropy), plan, needs)
+    if made[0] is not None:
+        made[0] = made[0].view(input.shape)
     if onto:
         made[1] = _beside_main_grad(weight)
-    return [*(g if g is None else _cast(g, t.dtype) for g, t in zip(made, (input, weight, bias))), d_row_factor]
+    return [*(g if g is None else cast(g, t.dtype) for g, t in zip(made, (input, weight, bias))), d_row_factor]
 
 
-def _scaled(gradients: List[Optional[Tensor]], factor: Tensor, plan: LinearPlan) -> list:
+def _scaled(gradients: Sequence[Optional[Tensor]], factor: Tensor, asked: Asked) -> list:
     """The saved gradients times the upstream one: in their place, unless float16 was saved as float32."""
-    factor = factor.to(torch.float32)
+    factor = cast(factor, torch.float32)
     results = []
-    for gradient, dtype in zip(gradients, plan.dtypes):
-        if gradient is None:
-            results.append(None)
-        elif gradient.dtype != dtype or type(gradient) is not Tensor:  # a tensor without memory, say
-            results.append(torch.mul(gradient, factor, out=torch.empty_like(gradient, dtype=dtype)))
-        else:
-            _calls.scale_in_place(device_of(gradient), gradient, factor)
-            results.append(gradient)
+    for which, gradient in enumerate(gradients):
+        if gradient is not None:
+            dtype = asked.plan.dtypes[which]
+            if gradient.dtype == dtype and type(gradient) is Tensor:
+                asked.scale(which, gradient, factor)
+            else:  # of another type, or without memory
+                gradient = torch.mul(gradient, factor, out=torch.empty_like(gradient, dtype=dtype))
+        results.append(gradient)
     return results
 
 
@@ -225,12 +210,14 @@ class CompiledLinearCrossEntropy(torch.autograd.Function):
             ctx.save_for_backward(*gradients, row_losses)
         else:
             ctx.save_for_backward(input, weight, bias, target, class_weight, row_factor, extras[0], row_losses)
+        if plan.has_loss_alone:
+            return loss
         lse, entropy, argmax, correct = extras
         ctx.mark_non_differentiable(*(t for t in (argmax, correct) if t is not None))
         return loss, lse if plan.wants[0] else None, entropy, argmax, correct
 
     @staticmethod
-    def backward(ctx, grad_loss, grad_lse, grad_entropy, *_):
+    def backward(ctx, grad_loss, grad_lse=None, grad_entropy=None, *_):
         plan = ctx.plan
         row_losses = ctx.saved_tensors[-1]
         d_row_factor = None if row_losses is None or not ctx.needs_input_grad[5] else row_losses * grad_loss
@@ -241,7 +228,7 @@ class CompiledLinearCrossEntropy(torch.autograd.Function):
             upstream = (grad_loss, grad_lse if plan.wants[0] else None, grad_entropy if plan.wants[1] else None)
             made = _backward(torch.ops.tilewright.linear_backward.default, input, weight, bias, target, class_weight,
                              row_factor, lse, upstream, plan, plan.needs)
-        made = [None if g is None else _cast(g, dtype) for g, dtype in zip(made, plan.dtypes)]
+        made = [None if g is None else cast(g, dtype) for g, dtype in zip(made, plan.dtypes)]
         return made[0], made[1], made[2], None, None, d_row_factor, None
 
 

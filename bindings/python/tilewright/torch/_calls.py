@@ -3,18 +3,20 @@
 import ctypes
 import threading
 from collections import OrderedDict
-from ctypes import addressof, byref, c_void_p, pointer
-from typing import Callable, Iterable, List, NamedTuple, Optional
+from ctypes import addressof, byref, c_uint64, c_void_p, pointer
+from typing import Callable, List, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
 
 from .._library import (PASS_BACKWARD, PASS_FUSED, CrossEntropyOptions, CrossEntropyTensors, DLDataType, DLTensor,
                         LinearCrossEntropyOptions, LinearCrossEntropyTensors, call, library, take_error)
-from ._devices import DL_TYPES, Device, int64s
+from ._devices import DL_TYPES, Device, device_of, int64s
 
 _CAPACITY = 256  # prepared calls that are kept
 _WORKSPACE_ALIGNMENT = 256
+_SLOT_BYTES = ctypes.sizeof(DLTensor)
+_WORDS = _SLOT_BYTES // ctypes.sizeof(c_uint64)
 
 
 class Options(NamedTuple):
@@ -64,25 +66,40 @@ OVER_LOGITS = Kind("cross_entropy", CrossEntropyTensors, Options.over_logits,
 
 
 def dl_tensor(device: Device, tensor: Tensor) -> DLTensor:
+    """The tensor as the library sees it; a contiguous one of more dimensions as the matrix of its last."""
+    tensor = tensor.flatten(0, -2) if tensor.dim() > 2 else tensor
     rank = tensor.dim()
     code, bits = DL_TYPES[tensor.dtype]
     shape, strides = int64s[rank](*tensor.shape), int64s[rank](*tensor.stride())
     return DLTensor(tensor.data_ptr(), device.dl_type, device.index, rank, code, bits, 1, shape, strides, 0)
 
 
-class _Frame:
-    """The arguments of a run. Only addresses change from run to run."""
+class _Slots:
+    """Tensors as the library sees them, and the error of a run with them. Only addresses change from run to run."""
 
-    def __init__(self, kind, device: Device, tensors: dict):
-        self.struct = kind(ctypes.sizeof(kind))
-        self.slots = []
-        for name, tensor in tensors.items():
-            slot = dl_tensor(device, tensor)
-            self.slots.append(slot)
-            setattr(self.struct, name, pointer(slot))
-        self.address = addressof(self.struct)
+    def __init__(self, slots):
+        self.slots = type(slots).from_buffer_copy(slots)  # the shapes are those of `slots`, which outlives this
+        self.words = (c_uint64 * (_WORDS * len(slots))).from_buffer(self.slots)  # data is a slot's first word
+        self.first = addressof(self.slots)
         self.error = c_void_p()
         self.error_address = addressof(self.error)
+
+
+class _Frame(_Slots):
+    """The arguments of a run: `kind` is the library's structure of pointers to its tensors."""
+
+    def __init__(self, kind, names: Sequence[str], slots):
+        super().__init__(slots)
+        self._struct = kind(ctypes.sizeof(kind))
+        for name, slot in zip(names, self.slots):
+            setattr(self._struct, name, pointer(slot))
+        self.address = addressof(self._struct)
+
+
+def _form_of(tensor: Tensor) -> Tensor:
+    """The tensor without its memory. `torch.empty_like` of it takes half the time of `torch.empty`."""
+    tensor.untyped_storage().resize_(0)
+    return tensor
 
 
 class Prepared:
@@ -94,46 +111,49 @@ class Prepared:
         self._run = getattr(lib, f"tw_{which}_run")
         self._free = getattr(lib, f"tw_{which}_free")
         self._names = tuple(tensors)
+        self._slots = (DLTensor * len(tensors))(*(dl_tensor(device, tensor) for tensor in tensors.values()))
         handle = c_void_p()
-        frame = _Frame(kind, device, tensors)
+        frame = _Frame(kind, self._names, self._slots)
         call(getattr(lib, f"tw_{which}_prepare"), device.runtime, frame.address, byref(options), *passes, byref(handle))
         self._handle = handle
         self._frames = [frame]
+        self._places = range(0, _WORDS * len(tensors), _WORDS)
         self.workspace_bytes = getattr(lib, f"tw_{which}_workspace_bytes")(handle)
         self.description = getattr(lib, f"tw_{which}_description")(handle).decode()
+        self._workspace = _form_of(torch.empty(self.workspace_bytes + _WORKSPACE_ALIGNMENT, dtype=torch.uint8,
+                                               device=device.torch_device))
 
     def __del__(self):
         if getattr(self, "_handle", None):
             self._free(self._handle)
 
-    def run(self, tensors: Iterable[Tensor], reports: bool) -> None:
+    def run(self, tensors: Sequence[Tensor], reports: bool) -> None:
         """Enqueues the call on torch's current stream.
 
         Args:
-            tensors: as prepared, in that order.
+            tensors: as prepared, in that order; what is contiguous may have other leading dimensions.
             reports: whether bad labels and class weights are reported; else an earlier run of the data did.
         """
         device = self._device
         try:
             frame = self._frames.pop()
         except IndexError:
-            frame = _Frame(self._kind, device, dict(zip(self._names, tensors)))
-        for slot, tensor in zip(frame.slots, tensors):
-            slot.data = tensor.data_ptr()
-        size = self.workspace_bytes
-        workspace = torch.empty(size + _WORKSPACE_ALIGNMENT, dtype=torch.uint8, device=device.torch_device)
+            frame = _Frame(self._kind, self._names, self._slots)
+        words = frame.words
+        for place, tensor in zip(self._places, tensors):
+            words[place] = tensor.data_ptr()
+        workspace = torch.empty_like(self._workspace)
         address = -(-workspace.data_ptr() // _WORKSPACE_ALIGNMENT) * _WORKSPACE_ALIGNMENT
-        code = self._run(self._handle, frame.address, address, size, device.status() if reports else None,
-                         device.stream(), frame.error_address)
+        status = device.status() if reports else None
+        code = self._run(self._handle, frame.address, address, self.workspace_bytes, status, device.stream(),
+                         frame.error_address)
         if code:
-            error, frame.error.value = c_void_p(frame.error.value), None
-            self._frames.append(frame)
-            raise take_error(error, code)
+            raise take_error(frame.error, code)
         self._frames.append(frame)
 
 
 class _Cache:
-    """The prepared calls that were used last."""
+    """The prepared calls that were used last. Who holds an entry need not ask again, but says that it was used."""
 
     def __init__(self, capacity: int):
         self._capacity = capacity
@@ -152,7 +172,10 @@ class _Cache:
         with self._lock:
             made = self._entries.setdefault(key, made)
             while len(self._entries) > self._capacity:
-                self._entries.popitem(last=False)
+                oldest, entry = self._entries.popitem(last=False)
+                if entry.was_used and entry is not made:
+                    entry.was_used = False
+                    self._entries[oldest] = entry
             return made
 
     def values(self) -> list:
@@ -168,9 +191,22 @@ _cache = _Cache(_CAPACITY)
 _captured = set()  # calls of CUDA graphs: kept for good, as nobody says when a graph is gone
 
 
-class _Entry(NamedTuple):
-    prepared: Prepared
-    outputs: list  # (shape, type) of each
+class Entry:
+    """A prepared call, and its outputs: what they are like, but without memory; none where callers have them."""
+
+    __slots__ = ("prepared", "forms", "was_used", "__weakref__")
+
+    def __init__(self, prepared: Prepared, forms: List[Tensor]):
+        self.prepared, self.forms = prepared, forms
+        self.was_used = False  # since the cache looked
+
+    def run(self, inputs: List[Tensor], device: Device, reports: bool) -> List[Tensor]:
+        """The outputs, in memory of torch's."""
+        if device.is_cuda and torch._C._cuda_isCurrentStreamCapturing():
+            _captured.add(self.prepared)
+        outputs = [torch.empty_like(form) for form in self.forms]
+        self.prepared.run(inputs + outputs, reports)
+        return outputs
 
 
 def signature(tensor: Optional[Tensor]) -> Optional[tuple]:
@@ -178,81 +214,77 @@ def signature(tensor: Optional[Tensor]) -> Optional[tuple]:
     return None if tensor is None else (tensor.shape, tensor.stride(), tensor.dtype, tensor.data_ptr() & 15 == 0)
 
 
-def run(device: Device, kind: Kind, options: Options, asked: tuple, inputs: tuple, make_outputs: Callable,
-        reports: bool) -> List[Tensor]:
-    """Runs the call for such inputs, prepared where it never ran before; returns its outputs.
+def entry_of(device: Device, kind: Kind, options: Options, asked: tuple, inputs: tuple,
+             make_outputs: Callable) -> Entry:
+    """The call for such inputs, prepared where there is none.
 
     Args:
         kind: which of the library's calls, with the names of `inputs` in their order; None among these: not there.
         asked: what decides which outputs there are, beside the inputs.
         make_outputs: () -> {name: empty tensor}, for a call that is to be prepared.
-        reports: as `Prepared.run`.
     """
     key = (device.torch_device, kind.which, kind.passes, options, asked, *map(signature, inputs))
-    entry = _cache.get(key)
-    present = [tensor for tensor in inputs if tensor is not None]
-    if entry is None:
-        entry = _cache.put(key, _prepare(device, kind, options, inputs, make_outputs()))
-    if device.is_cuda and torch._C._cuda_isCurrentStreamCapturing():
-        _captured.add(entry.prepared)
-    place = device.torch_device
-    outputs = [torch.empty(shape, dtype=dtype, device=place) for shape, dtype in entry.outputs]
-    entry.prepared.run(present + outputs, reports)
-    return outputs
+    found = _cache.get(key)
+    if found is None:
+        outputs = make_outputs()
+        prepared = _prepare(device, kind, options, inputs, outputs)
+        found = _cache.put(key, Entry(prepared, [_form_of(tensor) for tensor in outputs.values()]))
+    return found
 
 
-def _prepare(device: Device, kind: Kind, options: Options, inputs: tuple, outputs: dict) -> _Entry:
+def run(device: Device, kind: Kind, options: Options, asked: tuple, inputs: tuple, make_outputs: Callable,
+        reports: bool) -> List[Tensor]:
+    """Runs the call for such inputs and returns its outputs: `entry_of`, and `Prepared.run`."""
+    entry = entry_of(device, kind, options, asked, inputs, make_outputs)
+    return entry.run([tensor for tensor in inputs if tensor is not None], device, reports)
+
+
+def _prepare(device: Device, kind: Kind, options: Options, inputs: tuple, outputs: dict) -> Prepared:
     tensors = {name: tensor for name, tensor in zip(kind.inputs, inputs) if tensor is not None}
-    prepared = Prepared(device, kind.which, kind.struct, kind.options(options), {**tensors, **outputs}, *kind.passes)
-    return _Entry(prepared, [(tensor.shape, tensor.dtype) for tensor in outputs.values()])
+    return Prepared(device, kind.which, kind.struct, kind.options(options), {**tensors, **outputs}, *kind.passes)
 
 
 def run_onto(device: Device, kind: Kind, options: Options, inputs: tuple, outputs: dict) -> None:
     """Runs the call with outputs that the caller has; an earlier run reported on the data."""
     key = (device.torch_device, kind.which, kind.passes, options, tuple(outputs), *map(signature, inputs),
            *map(signature, outputs.values()))
-    entry = _cache.get(key) or _cache.put(key, _prepare(device, kind, options, inputs, outputs))
+    entry = _cache.get(key) or _cache.put(key, Entry(_prepare(device, kind, options, inputs, outputs), []))
     entry.prepared.run([*(tensor for tensor in inputs if tensor is not None), *outputs.values()], reports=False)
 
 
-class _Scaling:
-    """The library's scaling of one device's gradients of one type, and the arguments of its runs by shape."""
+_scaling_handles = {}
 
-    def __init__(self, device: Device, dtype: torch.dtype):
-        self._device = device
-        self._handle = c_void_p()
-        self._frames = {}
-        call(library().tw_gradient_scaling_prepare, device.runtime, DLDataType(*DL_TYPES[dtype], 1),
-             byref(self._handle))
+
+def _scaling_handle(device: Device, dtype: torch.dtype) -> c_void_p:
+    key = (device.torch_device, dtype)
+    if key not in _scaling_handles:
+        handle = c_void_p()
+        call(library().tw_gradient_scaling_prepare, device.runtime, DLDataType(*DL_TYPES[dtype], 1), byref(handle))
+        _scaling_handles[key] = handle
+    return _scaling_handles[key]
+
+
+class Scaling:
+    """Multiplies gradients of one type and shape by a number in the device's memory. Any thread may run it."""
+
+    def __init__(self, gradient: Tensor, factor: Tensor):
+        self._device = device_of(gradient)
+        self._handle = _scaling_handle(self._device, gradient.dtype)
+        self._run = library().tw_gradient_scaling_run
+        self._slots = (DLTensor * 2)(dl_tensor(self._device, gradient), dl_tensor(self._device, factor))
+        self._frames = []
 
     def run(self, gradient: Tensor, factor: Tensor) -> None:
-        frames = self._frames.setdefault(gradient.shape, [])
         try:
-            slots = frames.pop()
+            frame = self._frames.pop()
         except IndexError:
-            slots = dl_tensor(self._device, gradient), dl_tensor(self._device, factor)
-        matrix, number = slots
-        matrix.data, number.data = gradient.data_ptr(), factor.data_ptr()
-        call(library().tw_gradient_scaling_run, self._handle, addressof(matrix), addressof(number), addressof(matrix),
-             self._device.stream())
-        frames.append(slots)
-
-
-_scalings = {}
-
-
-def scale_in_place(device: Device, gradient: Tensor, factor: Tensor) -> None:
-    """gradient *= factor, of which no host reads the value: where it is 1, the kernel returns at once.
-
-    Args:
-        gradient: a dense matrix or vector, float32, bfloat16 or float16.
-        factor: one float32.
-    """
-    key = (device.torch_device, gradient.dtype)
-    scaling = _scalings.get(key)
-    if scaling is None:
-        scaling = _scalings.setdefault(key, _Scaling(device, gradient.dtype))
-    scaling.run(gradient, factor)
+            frame = _Slots(self._slots)
+        frame.words[0], frame.words[_WORDS] = gradient.data_ptr(), factor.data_ptr()
+        matrix = frame.first
+        code = self._run(self._handle, matrix, matrix + _SLOT_BYTES, matrix, self._device.stream(), frame.error_address)
+        if code:
+            raise take_error(frame.error, code)
+        self._frames.append(frame)
 
 
 def prepared_calls() -> list:

@@ -81,6 +81,11 @@ class Device:
         """torch's current stream of this device; 0 of a CPU."""
         return torch._C._cuda_getCurrentRawStream(self.index) if self.is_cuda else 0
 
+    def poll(self) -> None:
+        """Raises what earlier runs reported of their labels and class weights; waits for none."""
+        if self.statuses is not None:
+            self.statuses.poll()
+
     def status(self):
         """A status for the next run; None on a CPU, where `run` itself reports."""
         if not self.is_cuda:

@@ -45,7 +45,8 @@ def _contiguous(vector: Optional[Tensor]) -> Optional[Tensor]:
     return None if vector is None else vector.contiguous()
 
 
-def _allows_tf32(matrix: Tensor) -> bool:
+def allows_tf32(matrix: Tensor) -> bool:
+    """Whether torch says that products of such float32 matrices may round their operands to TF32."""
     return matrix.dtype == torch.float32 and matrix.is_cuda and torch.backends.cuda.matmul.allow_tf32
 
 
@@ -96,16 +97,25 @@ def linear_forward(input, weight, target, bias, class_weight, upstream, reductio
         upstream: the gradient that arrives for the loss, 1 number or N; None: 1.
         d_input, d_weight, d_bias: type of the gradient, float32 or the tensor's; None: not wanted.
     """
+    device, entry, inputs = linear_entry(input, weight, target, bias, class_weight, upstream, reduction, ignore_index,
+                                         label_smoothing, z_loss, logit_scale, softcap, margin, workspace_limit,
+                                         quiet_zeros, wants, d_input, d_weight, d_bias)
+    device.poll()
+    return entry.run(inputs, device, reports=True)
+
+
+def linear_entry(input, weight, target, bias, class_weight, upstream, reduction, ignore_index, label_smoothing, z_loss,
+                 logit_scale, softcap, margin, workspace_limit, quiet_zeros, wants, d_input, d_weight, d_bias) -> tuple:
+    """(device, prepared call, tensors that it is run with), of the arguments of `linear_forward`."""
     device = device_of(input)
-    if device.statuses:
-        device.statuses.poll()
     options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, _margin(margin),
-                      workspace_limit, quiet_zeros, _allows_tf32(input))
+                      workspace_limit, quiet_zeros, allows_tf32(input))
     inputs = (_rows(input), _rows(weight), target.contiguous(), _contiguous(bias), _dense(class_weight),
               _dense(upstream))
-    return _calls.run(
+    entry = _calls.entry_of(
         device, _calls.FORWARD, options, (*wants, d_input, d_weight, d_bias), inputs,
-        lambda: _forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias), reports=True)
+        lambda: _forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias))
+    return device, entry, [tensor for tensor in inputs if tensor is not None]
 
 
 def _linear_forward_fake(input, weight, target, bias, class_weight, upstream, reduction, ignore_index,
@@ -132,7 +142,7 @@ def linear_backward(input, weight, target, bias, class_weight, lse, grad_loss, g
                     d_input, d_weight, d_bias) -> List[Tensor]:
     """The gradients from the lse of a forward call, for the gradients that arrive for loss, lse and entropy."""
     options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, _margin(margin),
-                      workspace_limit, quiet_zeros, _allows_tf32(input))
+                      workspace_limit, quiet_zeros, allows_tf32(input))
     inputs = _backward_inputs(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
                               reduction)
     return _calls.run(device_of(input), _calls.BACKWARD, options, (d_input, d_weight, d_bias), inputs,
@@ -148,7 +158,7 @@ def _linear_backward_fake(input, weight, target, bias, class_weight, lse, grad_l
 def linear_backward_onto(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, options,
                          outputs: dict) -> None:
     """As `linear_backward`, with d_weight and d_bias of `outputs` added to what they hold. No operation of torch's."""
-    options = Options(*options)._replace(tf32=_allows_tf32(input), accumulate=True)
+    options = Options(*options)._replace(tf32=allows_tf32(input), accumulate=True)
     inputs = _backward_inputs(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
                               options.reduction)
     _calls.run_onto(device_of(input), _calls.BACKWARD, options, inputs, outputs)
@@ -162,8 +172,7 @@ def logits_forward(logits, target, class_weight, reduction, ignore_index, label_
                    softcap, wants) -> List[Tensor]:
     """The losses over logits N×V, and what `wants` asks for of (lse, entropy, argmax, correct)."""
     device = device_of(logits)
-    if device.statuses:
-        device.statuses.poll()
+    device.poll()
     options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
     inputs = (_rows(logits), target.contiguous(), _dense(class_weight), None, None, None)
     return _calls.run(device, _calls.OVER_LOGITS, options, tuple(wants), inputs,
@@ -214,8 +223,12 @@ for _name, _function, _fake in (
     torch.library.register_fake(f"tilewright::{_name}", _fake, lib=_library)
 
 
+def is_plain(*tensors: Optional[Tensor]) -> bool:
+    """Whether tensors are no more than what they hold; else their type says what is done to them."""
+    return all(t is None or type(t) is Tensor or type(t) is torch.nn.Parameter for t in tensors)
+
+
 def operation(name: str, *tensors: Optional[Tensor]):
     """The operation `name`, at its cheapest: the Python function itself where nobody watches torch's dispatcher."""
-    plain = torch._C._len_torch_dispatch_stack() == 0 and all(
-        t is None or type(t) is Tensor or type(t) is torch.nn.Parameter for t in tensors)
+    plain = torch._C._len_torch_dispatch_stack() == 0 and is_plain(*tensors)
     return globals()[name] if plain else getattr(torch.ops.tilewright, name).default

@@ -7,7 +7,9 @@ from torch import Tensor
 
 from .._errors import UserError
 from .._library import REDUCTIONS
-from ._autograd import CompiledCrossEntropy, CompiledLinearCrossEntropy, CrossEntropy, LinearCrossEntropy, LinearPlan
+from . import _ops
+from ._autograd import (Asked, CompiledCrossEntropy, CompiledLinearCrossEntropy, CrossEntropy, LinearPlan,
+                        apply_linear)
 
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -97,9 +99,8 @@ def _check_class_weight(weight: Optional[Tensor], classes: int) -> None:
 
 
 def _compute_type(input: Tensor, weight: Tensor) -> torch.dtype:
-    device = input.device.type
-    if torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)
+    dtype = _autocast_type(input)
+    if dtype:
         _expect(dtype in _FLOATS, "autocast", "float32, bfloat16 or float16", dtype)
         return dtype
     _expect(input.dtype in _FLOATS, "input", "float32, bfloat16 or float16", input.dtype)
@@ -233,20 +234,26 @@ def linear_cross_entropy(
     options = (reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift, workspace_limit,
                quiet_zeros, main_grad, return_lse, return_entropy, return_argmax, return_correct)
     if torch.compiler.is_compiling():
-        function, plan = CompiledLinearCrossEntropy, _plan_of(tensors, *options)
+        asked, plan = None, _plan_of(tensors, *options)
     else:
-        function, plan = LinearCrossEntropy, _plan_again(tensors, options)
-
-    hidden = input if input.dim() == 2 else input.reshape(-1, input.shape[-1])
-    labels = _flat_target(target, shift, plan.options[1])
-    row_factor = None
-    if row_weight is not None:
-        if row_weight.shape != target.shape:
-            row_weight = torch.nn.functional.pad(row_weight, (0, shift))
+        asked = _asked(tensors, options, shift)
+        plan = asked.plan
+    hidden, labels, row_factor = input, target, None
+    if asked is None or not asked.is_direct:
+        hidden = input if input.dim() == 2 else input.reshape(-1, input.shape[-1])
+        labels = _flat_target(target, shift, plan.options[1])
+        if row_weight is not None:
+            if row_weight.shape != target.shape:
+                row_weight = torch.nn.functional.pad(row_weight, (0, shift))
+            if reduction != "none":
+                row_factor = _row_factor(row_weight, labels, weight, plan.options)
+    given = (hidden, linear_weight, linear_bias, labels, weight, row_factor)
+    outputs = CompiledLinearCrossEntropy.apply(*given, plan) if asked is None else apply_linear(*given, asked)
+    if plan.has_loss_alone:
         if reduction != "none":
-            row_factor = _row_factor(row_weight, labels, weight, plan.options)
-    loss, lse, entropy, argmax, correct = function.apply(hidden, linear_weight, linear_bias, labels, weight, row_factor,
-                                                         plan)
+            return outputs
+        outputs = (outputs, None, None, None, None)
+    loss, lse, entropy, argmax, correct = outputs
     if reduction == "none" and row_weight is not None:
         loss = loss * row_weight.reshape(-1)
     return _output(loss, lse, entropy, correct, argmax, target.shape, shift, reduction)
@@ -258,21 +265,45 @@ _MOST_PLANS = 1024
 
 def _fact(tensor: Optional[Tensor]):
     """What a plan depends on, of a tensor."""
-    return None if tensor is None else (tensor.shape, tensor.dtype, tensor.device, tensor.requires_grad, type(tensor))
+    return None if tensor is None else (tensor.shape, tensor.stride(), tensor.dtype, tensor.device,
+                                        tensor.requires_grad, type(tensor))
 
 
-def _plan_again(tensors: tuple, options: tuple) -> LinearPlan:
-    """The plan, checked once for such arguments: checks take longer than a launch."""
-    device = tensors[0].device.type
-    mode = (torch.is_grad_enabled(), torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device))
-    key = (mode, options, *map(_fact, tensors))
-    plan = _plans.get(key)
-    if plan is None:
+def _autocast_type(input: Tensor):
+    """The type that autocast computes in, or False."""
+    device = input.device.type
+    return torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device)
+
+
+def _asked(tensors: tuple, options: tuple, shift: int) -> Asked:
+    """What such arguments ask for, checked once: checks take longer than a launch."""
+    x, w, y, bias, class_weight, row_weight = tensors
+    key = (
+        torch.is_grad_enabled(), torch._C._is_any_autocast_enabled() and _autocast_type(x),
+        x.is_cuda and _ops.allows_tf32(x), options,
+        x.shape, x.stride(), x.dtype, x.device, x.requires_grad, type(x),  # as _fact, which takes as long as all three
+        w.shape, w.stride(), w.dtype, w.device, w.requires_grad, type(w),
+        y.shape, y.stride(), y.dtype, y.device, type(y),
+        bias if bias is None else _fact(bias), class_weight if class_weight is None else _fact(class_weight),
+        row_weight if row_weight is None else _fact(row_weight))
+    asked = _plans.get(key)
+    if asked is None:
         plan = _plan_of(tensors, *options)
+        asked = Asked(plan, shift == 0 and _is_direct(tensors, plan.compute))
         if len(_plans) >= _MOST_PLANS:
             _plans.clear()
-        _plans[key] = plan
-    return plan
+        _plans[key] = asked
+    return asked
+
+
+def _is_direct(tensors: tuple, compute: torch.dtype) -> bool:
+    """Whether the tensors are as kernels read them: no types to cast, no strides to copy."""
+    input, linear_weight, target, linear_bias, weight, row_weight = tensors
+    given = [tensor for tensor in tensors if tensor is not None]
+    return (row_weight is None and _ops.is_plain(*given) and all(map(Tensor.is_contiguous, given))
+            and input.dtype == linear_weight.dtype == compute and target.dtype in (torch.int32, torch.int64)
+            and (linear_bias is None or linear_bias.dtype in (torch.float32, compute))
+            and (weight is None or weight.dtype == torch.float32))
 
 
 def _plan_of(tensors, reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift,

@@ -1,0 +1,129 @@
+"""What calls of `linear_cross_entropy` with the same kind of arguments have in common, found out once."""
+
+import itertools
+import weakref
+from typing import NamedTuple, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from . import _calls, _ops
+
+
+class LinearPlan(NamedTuple):
+    """What a call is asked for, beside its tensors."""
+
+    options: tuple  # of Options, reduction to quiet_zeros
+    compute: torch.dtype  # of the products: input's and weight's type, or autocast's
+    wants: Tuple[bool, bool, bool, bool]  # lse, entropy, argmax, correct
+    needs: Tuple[bool, bool, bool]  # gradients: input, weight, bias
+    saves_gradients: bool
+    main_grad: bool
+    dtypes: tuple  # of input, weight and bias
+
+
+    @property
+    def has_loss_alone(self) -> bool:
+        return not any(self.wants)
+
+    def stored(self) -> tuple:
+        """Which of (lse, entropy, argmax, correct) a forward call stores: a backward call may need lse."""
+        return self.wants[0] or any(self.needs), *self.wants[1:]
+
+
+class Computed(NamedTuple):
+    """The matrices as the products take them, and a bias of their type or float32."""
+
+    input: Tensor
+    weight: Tensor
+    bias: Optional[Tensor]
+
+
+def cast(tensor: Optional[Tensor], dtype: Optional[torch.dtype]) -> Optional[Tensor]:
+    return tensor if tensor is None or tensor.dtype == dtype else tensor.to(dtype)
+
+
+def computed_of(input, weight, bias, compute) -> Computed:
+    if bias is not None and bias.dtype != torch.float32:
+        bias = cast(bias, compute)
+    return Computed(cast(input, compute), cast(weight, compute), bias)
+
+
+def made_types(given, computed: Computed, needs, saved: bool) -> list:
+    """The types in which gradients are made: each its tensor's, if kernels can and it loses nothing, else float32."""
+    types = []
+    for tensor, product, needed in zip(given, computed, needs):
+        if not needed:
+            types.append(None)
+        elif tensor.dtype != product.dtype or (saved and tensor.dtype == torch.float16):
+            types.append(torch.float32)
+        else:
+            types.append(tensor.dtype)
+    return types
+
+
+def saved_types(given, computed: Computed, plan: LinearPlan) -> list:
+    return made_types(given, computed, plan.needs if plan.saves_gradients else (False, False, False), saved=True)
+
+
+class Asked:
+    """A plan, for calls outside of torch.compile, and what they need besides.
+
+    Where their tensors are already as kernels read them (is_direct), that is their prepared call: nothing is looked up
+    and nothing is copied, as all that such a call takes beside its launches is Python's time.
+    """
+
+    __slots__ = ("plan", "is_direct", "_device", "_entry", "_places", "_scalings")
+
+    def __init__(self, plan: LinearPlan, is_direct: bool):
+        self.plan, self.is_direct = plan, is_direct
+        self._entry = _no_entry
+        self._scalings = [None, None, None]
+
+    def _prepare(self, input, weight, bias, target, class_weight) -> _calls.Entry:
+        plan = self.plan
+        stored, types = plan.stored(), saved_types((input, weight, bias), Computed(input, weight, bias), plan)
+        self._device, entry, _ = _ops.linear_entry(
+            input.reshape(-1, input.shape[-1]), weight, target.reshape(-1), bias, class_weight, None, *plan.options,
+            stored, *types)
+        count = itertools.count()
+        self._places = [next(count) if there else None for there in (True, *stored, *(t is not None for t in types))]
+        self._entry = weakref.ref(entry)
+        return entry
+
+    def run(self, input, weight, bias, target, class_weight) -> Optional[list]:
+        """Loss, lse, entropy, argmax, correct and the gradients of input, weight and bias, None: not there.
+
+        None if this call is none for the prepared one: its matrices are not aligned, or a mode of torch watches.
+        """
+        if (input.data_ptr() | weight.data_ptr()) & 15 or torch._C._len_torch_dispatch_stack():
+            return None
+        entry = self._entry() or self._prepare(input, weight, bias, target, class_weight)
+        entry.was_used = True
+        inputs = [input, weight, target]
+        if bias is not None:
+            inputs.append(bias)
+        if class_weight is not None:
+            inputs.append(class_weight)
+        self._device.poll()
+        made = entry.run(inputs, self._device, True)
+        made = [None if place is None else made[place] for place in self._places]
+        if made[5] is not None and input.dim() != 2:
+            made[5] = made[5].view(input.shape)
+        return made
+
+    def scale(self, which: int, gradient: Tensor, factor: Tensor) -> None:
+        """gradient *= factor, of which no host reads the value: where it is 1, the kernel returns at once.
+
+        Args:
+            which: gradient: input's (0), weight's (1) or bias's (2).
+            factor: one float32.
+        """
+        scaling = self._scalings[which]
+        if scaling is None:
+            scaling = self._scalings[which] = _calls.Scaling(gradient, factor)
+        scaling.run(gradient, factor)
+
+
+def _no_entry() -> None:
+    """A reference to a prepared call that is gone."""
