@@ -1,6 +1,7 @@
 #include "runtime/device.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tilewright {
 namespace {
@@ -44,6 +45,9 @@ Status checkTensor(const Artifact &artifact, const Parameter &parameter, const T
     return mismatch(artifact, parameter,
                     "rows at least " + std::to_string(tensor.sizes[1]) + " elements apart",
                     "a row stride of " + std::to_string(tensor.rowStride));
+  // Kernels count a row's columns in 32 bits, as labels do.
+  if (tensor.rank == 2 && tensor.sizes[1] > std::numeric_limits<int32_t>::max())
+    return mismatch(artifact, parameter, "fewer than 2^31 columns", describe(tensor));
   if (!isAddressable(tensor)) return mismatch(artifact, parameter, "less than 2^63 bytes", describe(tensor));
   if (!tensor.data && tensor.elements() > 0)
     return mismatch(artifact, parameter, "memory for a " + describe(tensor), "a null pointer");

@@ -12,18 +12,6 @@ namespace tilewright::cpu {
 
 using namespace mlir;
 
-/// (max, sum) = (max_c x, Σ_c exp(x - max)): the row of a static tile is read twice from the first-level
-/// cache.
-static void expandMaxSumExp(tile::MaxSumExpOp op) {
-  ImplicitLocOpBuilder b(op.getLoc(), op);
-  Value max = b.create<tile::ReduceOp>(tile::ReductionKind::max, op.getValue(), 1);
-  Value wide = b.create<tile::BroadcastOp>(op.getValue().getType(), max);
-  Value terms = b.create<math::ExpOp>(b.create<arith::SubFOp>(op.getValue(), wide));
-  Value sum = b.create<tile::ReduceOp>(tile::ReductionKind::sum, terms, 1);
-  op.replaceAllUsesWith(ValueRange{max, sum});
-  op.erase();
-}
-
 namespace {
 
 struct LowerToVectorPass : impl::LowerToVectorBase<LowerToVectorPass> {
@@ -36,7 +24,6 @@ struct LowerToVectorPass : impl::LowerToVectorBase<LowerToVectorPass> {
     machine.bf16Dot = bf16Dot;
     machine.contractionStep = contractionStep;
     machine.tf32 = tf32;
-    getOperation().walk([](tile::MaxSumExpOp op) { expandMaxSumExp(op); });
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (!kernel->hasAttr("tile.kernel")) continue;
       if (failed(checkStatic(kernel)) || failed(FunctionLowering(kernel, machine).run()))

@@ -165,6 +165,9 @@ Tile max(const Tile &a, const Tile &b); ///< NaN where either is
 Tile min(const Tile &a, const Tile &b); ///< NaN where either is
 Tile abs(const Tile &a);
 
+/// Relative error at most 2·2⁻²³. On a GPU results below 2⁻¹²⁶ are 0, and where x is written as a difference
+/// a - b, the error is at most (2 + 0.7·|x|)·2⁻²³: rounding the difference alone costs up to |x|/2 of that on
+/// every target, and correcting the rest would slow down every softmax.
 Tile exp(const Tile &x);
 /// exp(x - shift), whose power of two a GPU makes with one multiply-add: x·log₂e - shift·log₂e. What
 /// rounding the latter costs is at most 2⁻²⁴·|shift| of the result, and the same for all that share a

@@ -51,9 +51,10 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
   using OpRewritePattern::OpRewritePattern;
 
   /// log2 e is taken to 48 bits, for the error of x·log2 e would be multiplied by x. Where 2^y is 0 or ∞, or
-  /// x a NaN, it stays uncorrected: ∞·0 is NaN. A difference was itself rounded to one part in 2²⁴; what the
-  /// correction would take away is no more than that. It may be contracted: a·log2 e - b·log2 e, and of what
-  /// is then multiplied by 2^n, a·log2 e - (b·log2 e - n).
+  /// x a NaN, it stays uncorrected: ∞·0 is NaN. A difference x = a - b was itself rounded to one part in 2²⁴,
+  /// which costs the result |x|·2⁻²⁴; its product with log2 e stays uncorrected, which is as much again. It
+  /// may be contracted: a·log2 e - b·log2 e, and of what is then multiplied by 2^n, a·log2 e -
+  /// (b·log2 e - n).
   LogicalResult matchAndRewrite(math::ExpOp op, PatternRewriter &rewriter) const override {
     if (!op.getType().isF32()) return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);

@@ -100,13 +100,6 @@ static LogicalResult checkLayouts(func::FuncOp kernel, const LoweringOptions &op
   return failure(result.wasInterrupted());
 }
 
-/// How those warps see a kernel that multiply by wgmma.
-static LoweringOptions consumersOf(const WarpPlan &plan, LoweringOptions options) {
-  options.warps = static_cast<int>(plan.teamThreads() / 32);
-  options.warpgroups = true;
-  return options;
-}
-
 namespace {
 
 struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
@@ -135,12 +128,39 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
 
   static LogicalResult lower(func::FuncOp kernel, const LoweringOptions &options) {
     mergeLoads(kernel);
-    const std::optional<WarpPlan> plan = planWarps(kernel, options);
-    if (failed(checkLayouts(kernel, plan ? consumersOf(*plan, options) : options))) return failure();
-    if (plan) return lowerSpecialized(kernel, options, *plan);
+    if (const std::optional<WarpPlan> plan = planWarps(kernel, options)) {
+      if (options.roles != WarpRoles::automatic) return lowerWithRoles(kernel, options, *plan);
+      if (succeeded(tryRoles(kernel, options, *plan))) return success();
+    }
+    if (failed(checkLayouts(kernel, options))) return failure();
     OpBuilder builder(kernel);
     Emitter emitter(kernel.getLoc(), builder);
     return FunctionLowering(kernel, options, emitter).run();
+  }
+
+  static LogicalResult lowerWithRoles(func::FuncOp kernel, const LoweringOptions &options,
+                                      const WarpPlan &plan) {
+    if (failed(checkLayouts(kernel, plan.consumers(options)))) return failure();
+    return lowerSpecialized(kernel, options, plan);
+  }
+
+  /// Roles that nobody asked for are left where the kernel turns out to need more than they have, such as
+  /// shared memory for sums across warps. Then `kernel` is as it was, in a copy.
+  static LogicalResult tryRoles(func::FuncOp &kernel, const LoweringOptions &options, const WarpPlan &plan) {
+    Block *module = kernel->getBlock();
+    llvm::SmallPtrSet<Operation *, 4> before;
+    for (Operation &op : *module)
+      if (&op != kernel) before.insert(&op);
+    func::FuncOp copy = kernel.clone();
+    {
+      ScopedDiagnosticHandler silent(kernel.getContext(), [](Diagnostic &) { return success(); });
+      if (succeeded(lowerWithRoles(kernel, options, plan))) return copy.erase(), success();
+    }
+    for (Operation &op : llvm::make_early_inc_range(*module))
+      if (!before.contains(&op)) op.erase();
+    module->push_back(copy);
+    kernel = copy;
+    return failure();
   }
 
   static LogicalResult checkTiles(func::FuncOp kernel) {

@@ -46,11 +46,13 @@ def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
 def ExpandMathNvptx : Pass<"expand-math-nvptx", "::mlir::ModuleOp"> {
   let summary = "functions of fp32 numbers to arithmetic";
   let description = [{
-        exp(x)   = 2^y · (1 + r·ln 2)     y = x·log2 e rounded, r = x·log2 e - y,  2^y by ex2.approx
-        rsqrt(x) = rsqrt.approx(x)
+        exp(x)     = 2^y · (1 + r·ln 2)     y = x·log2 e rounded, r = x·log2 e - y,  2^y by ex2.approx
+        exp(a - b) = 2^y                    y = (a - b)·log2 e rounded
+        rsqrt(x)   = rsqrt.approx(x)
 
-    Both to about two units in the last place. Everything else that has no instruction becomes a polynomial
-    approximation.
+    The first and the last with relative errors of at most 2·2⁻²³, the second (2 + 0.7·|a - b|)·2⁻²³: a difference is
+    rounded to one part in 2²⁴ already, which its exponential multiplies by |a - b|. Everything else that has no
+    instruction becomes a polynomial approximation.
 
     ```mlir
     %y = math.exp %x : f32

@@ -42,15 +42,17 @@ bool storesTile(Operation *op, tile::ContractOp product) {
          tile::tileType(tileOf(op)).getShape() == tile::tileType(product.getResult()).getShape();
 }
 
-/// A store of the whole product's shape to a matrix that nothing else touches, but what is replaced: threads
-/// could not see what the copy engine has yet to write.
-Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product) {
+/// A store of the whole product's shape and layout to a matrix that nothing else touches, but what is
+/// replaced: threads could not see what the copy engine has yet to write.
+Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product, const Layouts &layouts) {
   Operation *found = nullptr;
   llvm::DenseMap<Value, int64_t> accesses;
   kernel.walk([&](Operation *op) {
     if ((!isLoad(op) && !isStore(op)) || (isLoad(op) && isReplaced(op))) return;
     ++accesses[rootOf(viewOf(op))];
-    if (!found && storesTile(op, product) && TileStore::canStore(op)) found = op;
+    if (!found && storesTile(op, product) && layouts.of(tileOf(op)) == layouts.ofProduct(product) &&
+        TileStore::canStore(op))
+      found = op;
   });
   return found && accesses[rootOf(viewOf(found))] == 1 ? found : nullptr;
 }
@@ -158,7 +160,7 @@ std::optional<WarpPlan> planWarps(func::FuncOp kernel, const LoweringOptions &op
   if (!rolesFit(roles, rows, columns)) return std::nullopt;
 
   WarpPlan plan{roles, options.stages ? options.stages : 4, rows, columns, kLineBytes / bytes};
-  plan.boxedStore = boxedStore(kernel, product);
+  plan.boxedStore = boxedStore(kernel, product, Layouts(kernel, plan.consumers(options)));
   plan.replacesSums = isReducedOnce(kernel, product) && !product.getPart();
   while (plan.stages > 1 && SharedMemory(plan).bytes > options.sharedLimit)
     --plan.stages;

@@ -339,14 +339,25 @@ bool FunctionLowering::touchSameElements(Operation *a, Operation *b) const {
   return isIndirect(a) == isIndirect(b) && places(a) == places(b);
 }
 
+/// Where a block begins along its view's last axis; null of elements, which lie anywhere.
+static Value columnOf(Operation *access) {
+  if (isa<tile::LoadElementsOp>(access)) return {};
+  auto offsets =
+      llvm::make_filter_range(access->getOperands(), [](Value v) { return v.getType().isIndex(); });
+  return offsets.empty() ? Value() : *std::prev(offsets.end());
+}
+
 /// Whether a thread may touch in one iteration what another thread touches in the next.
 bool FunctionLowering::iterationsConflict(scf::ForOp loop) const {
-  if (loop->hasAttr(tile::kSweepAttr)) return false;
   llvm::DenseMap<Value, SmallVector<Operation *>> byRoot;
   loop.getBody()->walk([&](Operation *op) {
     if (!isLoad(op) && !isStore(op)) return;
     byRoot[rootOf(viewOf(op))].push_back(op);
   });
+  // Of a sweep the blocks of two iterations have no column in common, where all begin at the same one.
+  auto isOfSweep = [&](Operation *op, Operation *first) {
+    return loop->hasAttr(tile::kSweepAttr) && columnOf(op) && columnOf(op) == columnOf(first);
+  };
   auto step = getConstantIntValue(loop.getStep());
   // Blocks of successive iterations lie side by side.
   auto isDisjoint = [&](Operation *op) {
@@ -369,6 +380,7 @@ bool FunctionLowering::iterationsConflict(scf::ForOp loop) const {
   };
   for (auto &[root, ops] : byRoot) {
     if (llvm::none_of(ops, isStore)) continue;
+    if (llvm::all_of(ops, [&](Operation *op) { return isOfSweep(op, ops.front()); })) continue;
     for (Operation *op : ops)
       if (!isDisjoint(op) || (op != ops.front() && !touchSameElements(op, ops.front()))) return true;
   }

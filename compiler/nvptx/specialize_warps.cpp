@@ -145,10 +145,7 @@ private:
     setRegisterLimit(e, "inc", kConsumerRegisters);
     // Cooperative warpgroups would wait for them; one that takes turns has the other's product to hide that.
     if (plan.roles == WarpRoles::cooperative && !plan.fillsRegisters()) moveLoadsAhead(productOf(kernel));
-    LoweringOptions team = options;
-    team.warps = static_cast<int>(plan.teamThreads() / 32);
-    team.warpgroups = true;
-    FunctionLowering lowering(kernel, team, e);
+    FunctionLowering lowering(kernel, plan.consumers(options), e);
     const bool isWhole = plan.roles == WarpRoles::cooperative;
     const int64_t bytes = kExchangeBytes * plan.teamThreads() / kConsumerThreads;
     Num number = isWhole ? e.i32(0) : group;

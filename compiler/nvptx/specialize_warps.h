@@ -36,6 +36,12 @@ struct WarpPlan {
   /// Whether a consumer's accumulators leave it no registers for what it could load beside the product.
   bool fillsRegisters() const { return rows * columns / teamThreads() > kManyAccumulators; }
   int64_t teamThreads() const { return roles == WarpRoles::cooperative ? 256 : 128; }
+  /// How the warps that multiply see the kernel.
+  LoweringOptions consumers(LoweringOptions options) const {
+    options.warps = static_cast<int>(teamThreads() / 32);
+    options.warpgroups = true;
+    return options;
+  }
 };
 
 /// None where the kernel or its product is not of that form; the portable lowering serves those.

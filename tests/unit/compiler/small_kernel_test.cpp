@@ -1,5 +1,6 @@
 // Small kernels by what each target's code computes: the CPU's by running it, GPUs' in an interpreter.
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -291,6 +292,81 @@ TEST_P(SmallKernel, ProductsOfStripsAheadOfTheirViews) {
         ASSERT_EQ(byColumns.at(i, j), ofColumns) << i << ", " << j << " from " << from;
         ASSERT_EQ(halves.at(i, j), ofBoth) << i << ", " << j << " from " << from;
       }
+  }
+}
+
+// What crosses warps needs more shared memory than a Hopper plan with roles has for it: the warps are alike
+// then.
+TEST_P(SmallKernel, SumsOfColumnsAndTransposesOfAProduct) {
+  const int64_t n = 128, m = 128, depth = 64;
+  const Kernel kernel = defineKernel("sums_and_transpose", "", [=](KernelBuilder &k) {
+    const View a = k.input("a", bf16, 2), b = k.input("b", bf16, 2);
+    const View sums = k.output("sums", f32, 1), turned = k.output("turned", f32, 2);
+    const auto [rows, columns] = k.block(a.dim(0), b.dim(0), n, m);
+    const Tile product = dot(a.rows(rows), b.rows(columns).transpose());
+    k.store(sums, columns, sum(product * product, Axis::rows));
+    k.store(turned, columns.along(Axis::rows), rows.along(Axis::columns), transpose(product));
+  });
+  Halves a(n, depth), b(m, depth);
+  std::vector<float> sums(m, -1), turned(m * n, -1);
+  CompileOptions options;
+  options.alignedMatrices = true;
+  expectRuns(kernel, {a.ref(), b.ref(), TensorRef::vector(sums.data(), f32, m), matrixOf(turned, m)},
+             options);
+  for (int64_t j = 0; j < m; ++j) {
+    double total = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const double want = productAt(i, j, depth);
+      total += want * want;
+      ASSERT_EQ(turned[j * n + i], want) << j << ", " << i;
+    }
+    ASSERT_EQ(sums[j], total) << j;
+  }
+}
+
+/// From where exp is 0 to where it is infinite, and what is special.
+std::vector<float> exponents() {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  std::vector<float> values{0, -0.0f, 1e-30f, -1e-30f, infinity, -infinity, 3e38f, -3e38f};
+  for (int i = 0; i < 1016; ++i)
+    values.push_back(-104.7f + 0.19173f * float(i));
+  return values;
+}
+
+/// The relative error in units of 2^-23; results below the normal numbers count as 0.
+double errorOfExp(float found, float x) {
+  const double want = std::exp(double(x));
+  if (want < std::numeric_limits<float>::min())
+    return std::fabs(found) <= std::numeric_limits<float>::min() ? 0 : 1e9;
+  if (want > std::numeric_limits<float>::max()) return std::isinf(found) && found > 0 ? 0 : 1e9;
+  return std::ldexp(std::fabs(found - want) / want, 23);
+}
+
+// By vectors and by single numbers (a column), and of a number that is written as a difference.
+TEST_P(SmallKernel, ExponentialsOverTheWholeRange) {
+  std::vector<float> x = exponents();
+  const int64_t size = int64_t(x.size()), wide = 128;
+  const Kernel kernel = defineKernel("exponentials", "", [=](KernelBuilder &k) {
+    const View x = k.input("x", f32, 2), column = k.output("column", f32, 2), row = k.output("row", f32, 2),
+               difference = k.output("difference", f32, 2);
+    const Range rows = k.blockRows(x.dim(0), 8), all = k.range(Axis::columns, k.constant(0), wide),
+                first = k.range(Axis::columns, k.constant(0), 1);
+    k.store(row, rows, all, exp(x.at(rows, all)));
+    k.store(column, rows, first, exp(x.at(rows, first)));
+    k.store(difference, rows, all, exp(x.at(rows, all) - 2.0 * x.at(rows, all)));
+  });
+  const int64_t rows = size / wide;
+  std::vector<float> column(size, -1), row(size, -1), difference(size, -1);
+  expectRuns(kernel,
+             {matrixOf(x, rows), matrixOf(column, rows), matrixOf(row, rows), matrixOf(difference, rows)});
+  for (int64_t i = 0; i < size; ++i) {
+    EXPECT_LE(errorOfExp(row[i], x[i]), 2) << "exp(" << x[i] << ") = " << row[i];
+    if (i % wide == 0) {
+      EXPECT_LE(errorOfExp(column[i], x[i]), 2) << "exp(" << x[i] << ") = " << column[i];
+    }
+    if (std::isinf(x[i]) || std::fabs(x[i]) > 1e38) continue; // the difference is no number, or overflows
+    EXPECT_LE(errorOfExp(difference[i], -x[i]), 2 + 0.7 * std::fabs(x[i]))
+        << "exp(" << -x[i] << ") = " << difference[i];
   }
 }
 

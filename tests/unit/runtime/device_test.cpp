@@ -125,6 +125,13 @@ TEST(GridFor, SizesWhoseBytesOverflow) {
   expectMistake(checkWith(0, x), "x", "less than 2^63 bytes", "bf16 tensor of");
 }
 
+TEST(GridFor, ColumnsAreCountedIn32Bits) {
+  auto wide = [](int64_t columns) { return TensorRef::matrix(memory, ElementType::bf16, 1, columns); };
+  EXPECT_TRUE(checkWith(0, wide((int64_t(1) << 31) - 1)).ok());
+  expectMistake(checkWith(0, wide(int64_t(1) << 31)), "x", "fewer than 2^31 columns",
+                "bf16 tensor of 1x2147483648");
+}
+
 TEST(GridFor, MemoryIsAligned) {
   expectMistake(checkWith(0, TensorRef::matrix(memory + 1, ElementType::bf16, 9, 4)), "x",
                 "memory aligned to 2 bytes", "a pointer that is not");
