@@ -4,6 +4,7 @@
 #include "kernels/examples/examples.h"
 #include "kernels/lce/gradient_kernels.h"
 #include "kernels/lce/label_sort.h"
+#include "kernels/lce/shard_kernels.h"
 #include "kernels/loss/kernels.h"
 
 namespace tilewright {
@@ -46,6 +47,18 @@ Kernel lceCombine(ElementType element) {
   spec.hasTotals = true;
   return lce::combine(spec);
 }
+Kernel lceShardLabels(ElementType) { return lce::shardLabels(); }
+Kernel lceShardStats(ElementType element) {
+  return lce::shardStats({isHalf(element) ? PerRowSum<bool>{} : kStored, false, isHalf(element)});
+}
+lce::CombineSpec mergeSpec(ElementType element) {
+  lce::CombineSpec::Gradients gradients{element, element, kMean};
+  if (!isHalf(element)) return {gradients, {}, kStored};
+  gradients.fixUp = lce::FixUp::rescale;
+  gradients.scalesRows = false;
+  return {gradients};
+}
+Kernel lceMergeShards(ElementType element) { return lce::mergeShards(mergeSpec(element)); }
 Kernel lceRescale(ElementType element) {
   return lce::rescale({element, {32, kBlock.columns}, isHalf(element)});
 }
@@ -121,6 +134,12 @@ const std::vector<CatalogEntry> &kernelCatalog() {
        lce::rowSumOptions},
       {"lce_combine", "linear cross entropy: losses and the factors of the gradients", lceCombine,
        [](TargetKind) { return lce::combineOptions(false); }},
+      {"lce_shard_labels", "linear cross entropy of shards: labels as a shard's kernels take them",
+       lceShardLabels},
+      {"lce_shard_stats", "linear cross entropy of shards: what a rank tells the others of a row",
+       lceShardStats, [](TargetKind) { return lce::combineOptions(false); }},
+      {"lce_merge_shards", "linear cross entropy of shards: losses and factors, from what all ranks told",
+       lceMergeShards, [](TargetKind) { return lce::mergeOptions(mergeSpec(ElementType::f32)); }},
       {"lce_fix_up_again", "linear cross entropy: the gradient of the logits, computed a second time",
        lceFixUpAgain},
       {"lce_rescale",

@@ -44,6 +44,10 @@ PreparedCall::Facts factsOf(const Request &request) {
         member.id == tensor::weight || member.id == tensor::dHidden || member.id == tensor::dWeight;
     facts.callers.push_back({member.id, member.name, member.isOutput, request.aligned && isProducts});
   }
+  if (request.isShard()) {
+    facts.callers.push_back({tensor::stats, "stats", true, false, kNoTensor, true});
+    facts.callers.push_back({tensor::gathered, "gathered", false, false, kNoTensor, true});
+  }
   if (request.dWeight) facts.borrowed = tensor::dWeight;
   facts.checksWeights = request.terms.classWeight;
   return facts;
@@ -54,6 +58,12 @@ PreparedCall::Facts factsOf(const Request &request) {
 TensorsById::TensorsById(const LinearCrossEntropyTensors &tensors) {
   for (const Member &member : kMembers)
     pointers_[member.id] = &(tensors.*member.tensor);
+}
+
+TensorsById::TensorsById(const LinearCrossEntropyTensors &tensors, const ExchangedTensors &exchanged)
+    : TensorsById(tensors) {
+  pointers_[tensor::stats] = &exchanged.stats;
+  pointers_[tensor::gathered] = &exchanged.gathered;
 }
 
 StatusOr<Config> pinnedOrPlanned(const Request &request, const LinearCrossEntropyOptions &options,

@@ -10,7 +10,7 @@ namespace tilewright::lce {
 /// of labels and workspace limits aside.
 StatusOr<Request> requestFor(const LinearCrossEntropyTensors &tensors,
                              const LinearCrossEntropyOptions &options, const DeviceInfo &device,
-                             CallPass pass = CallPass::fused);
+                             CallPass pass = CallPass::fused, const VocabularyShard &shard = {});
 
 /// Whether the matrices of the products, and all of their rows, begin at multiples of 16 bytes.
 bool areAligned(const LinearCrossEntropyTensors &tensors);
@@ -29,10 +29,16 @@ StatusOr<std::shared_ptr<const PreparedCall>> prepareCall(Runtime &runtime, cons
                                                           const Config &config,
                                                           const LinearCrossEntropyOptions &options);
 
+/// What the ranks of a shared vocabulary tell each other of a chunk.
+struct ExchangedTensors {
+  TensorRef stats, gathered;
+};
+
 /// The caller's tensors by their ids.
 class TensorsById {
 public:
   explicit TensorsById(const LinearCrossEntropyTensors &tensors);
+  TensorsById(const LinearCrossEntropyTensors &tensors, const ExchangedTensors &exchanged);
   operator TensorPointers() const { return pointers_; }
 
 private:

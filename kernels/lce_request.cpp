@@ -52,12 +52,31 @@ Status checkBackward(const LinearCrossEntropyTensors &t, const Request &r) {
   return checkRowValues(t.savedLse, "savedLse", r.rows);
 }
 
+/// All ranks' exchanged numbers are numbered with 32 bits, too.
+Status checkShard(const VocabularyShard &shard, const Request &r, Variant variant) {
+  const auto expected = [](const char *what, int64_t found) {
+    return userError(std::string("a shard's ") + what + ", found " + std::to_string(found));
+  };
+  TW_RETURN_IF_ERROR(checkSizes(r.rows, shard.all));
+  if (shard.ranks < 1) return expected("number of ranks must be positive", shard.ranks);
+  if (shard.rank < 0 || shard.rank >= shard.ranks)
+    return expected("rank must be one of its ranks", shard.rank);
+  if (shard.first < 0 || shard.first > shard.all - r.classes)
+    return expected("classes must lie among all classes", shard.first);
+  if (shard.widest < r.classes || shard.widest > shard.all)
+    return expected("widest number of classes must be that of some rank", shard.widest);
+  if (variant == Variant::recompute)
+    return userError("variant recompute is not offered for a shard: E waits for what the ranks gather");
+  return Status();
+}
+
 /// Facts of the tensors that a plan depends on.
 void describeMemory(const LinearCrossEntropyTensors &t, bool accumulate, Request &r) {
   r.given = {t.lse.data != nullptr, t.entropy.data != nullptr, t.argmax.data != nullptr,
              t.correct.data != nullptr};
   r.strides = {t.hidden.rowStride, t.weight.rowStride, t.dHidden.rowStride, t.dWeight.rowStride};
   r.borrowedBytes = borrowedBytesOf(t.dWeight, accumulate);
+  if (r.isShard()) r.borrowedBytes = 0; // which recompute alone would use
   r.aligned = areAligned(t);
 }
 
@@ -70,7 +89,7 @@ bool areAligned(const LinearCrossEntropyTensors &t) {
 }
 
 StatusOr<Request> requestFor(const LinearCrossEntropyTensors &t, const LinearCrossEntropyOptions &options,
-                             const DeviceInfo &device, CallPass pass) {
+                             const DeviceInfo &device, CallPass pass, const VocabularyShard &shard) {
   TW_RETURN_IF_ERROR(checkOptions(options, t.classWeight.data != nullptr));
   if (options.lmcl) TW_RETURN_IF_ERROR(checkMargin(*options.lmcl, options, t.bias.data != nullptr));
   TW_RETURN_IF_ERROR(checkLinearInputs(t.hidden, t.weight));
@@ -78,11 +97,13 @@ StatusOr<Request> requestFor(const LinearCrossEntropyTensors &t, const LinearCro
   r.pass = pass;
   r.rows = t.hidden.sizes[0], r.hidden = t.hidden.sizes[1], r.classes = t.weight.sizes[0];
   r.element = t.hidden.element;
+  r.shard = shard;
+  if (r.isShard()) TW_RETURN_IF_ERROR(checkShard(shard, r, options.variant));
   TW_RETURN_IF_ERROR(checkLossTensors({t.label, t.gradOutput, t.loss, t.lse}, r.rows, options.reduction,
                                       pass == CallPass::fused));
   const OptionTensors optional = {t.classWeight, t.gradLse, t.gradEntropy, t.entropy,
                                   t.argmax,      t.correct, t.monitored};
-  TW_RETURN_IF_ERROR(checkOptionTensors(optional, r.rows, r.classes));
+  TW_RETURN_IF_ERROR(checkOptionTensors(optional, r.rows, r.allClasses()));
   if (t.bias.data) TW_RETURN_IF_ERROR(checkBias(t.bias, "bias", r.classes, r.element));
   TW_RETURN_IF_ERROR(checkGradients(t, r));
   if (pass == CallPass::backward) TW_RETURN_IF_ERROR(checkBackward(t, r));

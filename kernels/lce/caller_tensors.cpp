@@ -40,8 +40,7 @@ public:
       callersMatrix(tensor::dWeight, "dWeight", *s_.dWeight, v_, s_.strides.dWeight).extent = Extent::classes;
     if (s_.terms.bias) callersVector(tensor::bias, "bias", *s_.terms.bias, v_).extent = Extent::classes;
     if (s_.dBias) callersVector(tensor::dBias, "dBias", *s_.dBias, v_).extent = Extent::classes;
-    if (s_.terms.classWeight)
-      callersVector(tensor::classWeight, "classWeight", f32, v_).extent = Extent::classes;
+    if (s_.terms.classWeight) classWeights();
     if (s_.terms.gradLse) callersVector(tensor::gradLse, "gradLse", f32, n_);
     if (s_.terms.gradEntropy) callersVector(tensor::gradEntropy, "gradEntropy", f32, n_);
     if (s_.outputs.monitored) callersVector(tensor::monitored, "monitored", f32, kMonitoredQuantities);
@@ -66,6 +65,16 @@ public:
   }
 
 private:
+  /// A shard has those of all classes, and its own among them.
+  void classWeights() {
+    callersVector(tensor::classWeight, "classWeight", f32, s_.allClasses()).extent =
+        s_.isShard() ? Extent::whole : Extent::classes;
+    if (!s_.isShard()) return;
+    TensorEntry &own = table_.addAlias(tensor::ownClassWeight, "ownClassWeight", tensor::classWeight);
+    own.rows = v_, own.extent = Extent::classes;
+    own.offset = s_.shard.first * static_cast<int64_t>(sizeof(float));
+  }
+
   const Scheme &s_;
   TensorTable &table_;
   const int64_t n_, h_, v_;

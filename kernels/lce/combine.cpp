@@ -1,7 +1,6 @@
 #include <limits>
 
-#include "kernels/lce/forward_kernels.h"
-#include "kernels/loss/dsl_helpers.h"
+#include "kernels/lce/combine_gradients.h"
 
 namespace tilewright::lce {
 
@@ -14,17 +13,7 @@ constexpr int64_t kRows = 4, kRowsWithTotals = 64;
 constexpr int kWarps = 4, kWarpsWithTotals = 2;
 
 std::string str(const CombineSpec &spec) {
-  std::string text = "loss";
-  if (spec.gradients) {
-    constexpr const char *fixUps[] = {"", ",in place", ",again", ",rescale"};
-    text = std::string(elementName(spec.gradients->element)) +
-           ",e=" + elementName(spec.gradients->exponentials) + "," + spec.gradients->upstream.str() +
-           fixUps[static_cast<int>(spec.gradients->fixUp)];
-    if (!spec.gradients->scalesRows) text += ",no xs";
-    if (spec.gradients->inPlace) text += ",xs in place";
-    if (!spec.terms.logitsAreProducts()) text += ",rates";
-    if (spec.terms.margin) text += ",margin";
-  }
+  std::string text = spec.gradients ? gradientsStr(spec) : "loss";
   for (int s = 0; s < kRowSums; ++s)
     if (spec.sums[s]) text += std::string(",") + rowSumName(static_cast<RowSum>(s));
   if (spec.hasTotals) text += ",totals";
@@ -32,12 +21,10 @@ std::string str(const CombineSpec &spec) {
 }
 
 /// The parameters, in their order.
-struct Parameters {
+struct Parameters : GradientParameters {
   View sums, target, shift, row, label, tops, best, rowNorm;
   PerRowSum<View> rowSums;
   View rowLoss, lse, entropy, argmax, correct, top, norm;
-  UpstreamParameters upstream;
-  View x, rate, targetRate, scale, oneHot, scaled, factor, moment, uniform, self;
 
   Parameters(KernelBuilder &k, const CombineSpec &spec, const RowTerms &terms) {
     const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
@@ -53,37 +40,9 @@ struct Parameters {
     if (spec.outputs.entropy) entropy = k.output("entropy", f32, 1);
     if (spec.outputs.best) argmax = k.output("argmax", i32, 1), correct = k.output("correct", i32, 1);
     if (spec.outputs.monitored) top = k.output("top", f32, 1), norm = k.output("norm", f32, 1);
-    if (spec.gradients) declareGradients(k, spec);
-  }
-
-private:
-  void declareGradients(KernelBuilder &k, const CombineSpec &spec) {
-    const ElementType f32 = ElementType::f32;
-    upstream = declareUpstream(k, spec.gradients->upstream);
-    if (spec.gradients->scalesRows && !spec.gradients->inPlace) x = k.input("xc", spec.gradients->element, 2);
-    if (!spec.terms.logitsAreProducts())
-      rate = k.input("rate", f32, 1), targetRate = k.input("target_rate", f32, 1);
-    scale = k.output("scale", f32, 1), oneHot = k.output("one_hot", f32, 1);
-    if (spec.gradients->scalesRows) scaled = k.output("xs", spec.gradients->exponentials, 2);
-    if (spec.gradients->inPlace) x = scaled;
-    if (spec.gradients->fixUp != FixUp::none) {
-      factor = k.output("factor", f32, 1);
-      if (spec.terms.gradEntropy) moment = k.output("moment", f32, 1);
-    }
-    if (spec.terms.labelSmoothing) uniform = k.output("uniform", f32, 1);
-    if (spec.terms.margin) self = k.output("self", f32, 1);
+    if (spec.gradients) declare(k, spec);
   }
 };
-
-/// Σ over a row's blocks.
-Tile sumOfBlocks(KernelBuilder &k, const View &sums, const Range &rows) {
-  return sum(sums.at(rows, k.whole(sums.dim(1))), Axis::columns);
-}
-
-/// What undoes the unit of the numbers that it adds up.
-double undoesUnit(RowSum sum) {
-  return sum == RowSum::weighedLogits || sum == RowSum::squares ? 1 : 1 / kUnitOfE;
-}
 
 /// What follows from the sums. With a target shift, the distance is 0.
 RowFacts factsOf(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const Range &rows,
@@ -117,63 +76,6 @@ void storeOutputs(KernelBuilder &k, const CombineSpec &spec, const Parameters &p
   if (!spec.outputs.monitored) return;
   k.scatter(p.top, row.number, top);
   k.scatter(p.norm, row.number, sqrt(row.sums[static_cast<int>(RowSum::squares)]));
-}
-
-/// Rounding E moved a row's mass from one number to another, which a factor of the row undoes: then the
-/// weights of W's rows in dX sum to 0 as they should, so that what W's rows have in common cancels.
-Tile mend(const CombineSpec &spec, const RowFacts &row, const Tile &others) {
-  const Tile stored = row.sums[static_cast<int>(RowSum::stored)];
-  const Tile exact =
-      spec.sums[static_cast<int>(RowSum::exact)] ? row.sums[static_cast<int>(RowSum::exact)] : others;
-  return select(stored > 0, exact / stored, 1.0);
-}
-
-/// The unit of a row of E in f16: a class's part is at most 2^12 of it where it is the row's whole mass
-/// beside the target, and a mean class's part 2^6 of it where smoothing makes that larger. Then the smallest
-/// of f16's full precision is 2^-26 of the mass, and a logit's distance and a class's weight find room above.
-/// 0 where the row has next to nothing, or is none.
-Tile unitOf(const RowFacts &row, const RowTotals &totals, const Tile &rate) {
-  Tile ofMass = abs(factorOfP(totals));
-  if (totals.moment.valid()) ofMass = ofMass + 16.0 * abs(totals.moment);
-  Tile unit = 0x1p-12 * ofMass * row.other;
-  if (totals.uniform.valid()) unit = unit + 0x1p-6 * abs(totals.uniform);
-  if (rate.valid()) unit = unit * abs(rate);
-  return select((row.number >= 0) & (unit > 0x1p-110), unit, 0);
-}
-
-void storeGradients(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const Range &rows,
-                    const RowFacts &row, const RowTotals &totals, const Tile &others) {
-  const bool rated = p.rate.valid();
-  const Tile rate = rated ? p.rate[rows] : Tile();
-  Tile perE = times(1 / kUnitOfE * row.v, rate);
-  if (spec.sums[static_cast<int>(RowSum::stored)]) perE = perE * mend(spec, row, others);
-  const Tile factor = factorOfP(totals) * perE;
-  Tile unit, perUnit; // 1
-  if (spec.gradients->exponentials == ElementType::f16) {
-    unit = unitOf(row, totals, rate);
-    perUnit = select(unit > 0, 1.0 / unit, 0);
-  }
-  if (p.factor.valid()) k.store(p.factor, rows, times(factor, perUnit));
-  if (p.moment.valid()) k.store(p.moment, rows, times(totals.moment * perE, perUnit));
-
-  const Tile targetRate = rated ? p.targetRate[rows] : Tile();
-  Tile target = times(targetGradient(row, totals), targetRate);
-  if (p.uniform.valid()) {
-    const Tile uniform = select(row.number >= 0, times(totals.uniform, rate), 0);
-    k.store(p.uniform, rows, times(uniform, perUnit));
-    // Only a second product takes the uniform part of all classes but the target, as it takes E.
-    if (spec.gradients->fixUp == FixUp::again)
-      addTo(target, -times(times(totals.uniform, row.classWeight), targetRate));
-  }
-  if (p.self.valid()) k.store(p.self, rows, totals.self);
-
-  const Tile scale = unit.valid() ? unit : p.factor.valid() ? number(k, 1) : factor;
-  k.store(p.scale, rows, scale);
-  k.store(p.oneHot, rows, target);
-  if (!p.x.valid()) return;
-  const Range hidden = k.whole(p.x.dim(1));
-  const Tile x = p.x.at(rows, hidden);
-  k.store(p.scaled, rows, hidden, p.factor.valid() ? x : scale * x);
 }
 
 } // namespace

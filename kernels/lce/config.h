@@ -80,6 +80,10 @@ struct Config {
   bool hasTail() const { return tail.parts > 1; }
   int64_t tailRows() const;                     ///< to the chunk's end, in whole strips of dX's tiles
   int64_t chunks(const Request &request) const; ///< at least 1
+  /// Chunks whose E is in memory at the same time.
+  int chunkBuffers(const Request &request) const {
+    return request.isShard() && chunks(request) > 1 ? request.shardBuffers : 1;
+  }
   /// Of a second pass: those whose E and u dW's memory holds, and all.
   int64_t borrowedSlices(const Scheme &scheme) const;
   std::vector<Slice> slices(const Scheme &scheme) const;

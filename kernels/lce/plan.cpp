@@ -189,7 +189,7 @@ StatusOr<Config> plan(const Request &request, Variant variant, int64_t workspace
                                              : inPlace->chunkRows >= kWorthwhileRows);
   if (isWorthwhile) return *inPlace;
   if (wide) return *wide;
-  if (isFree && request.wantsGradients()) {
+  if (isFree && request.wantsGradients() && !request.isShard()) {
     StatusOr<Config> config = planRecompute(request, workspaceLimit, device, needed);
     if (config.ok() || (!inPlace && needed < smallest)) return config;
   }

@@ -9,7 +9,7 @@ TermValues valuesOf(const Scheme &scheme, const OptionValues &options) {
   TermValues values;
   values.options = options.loss;
   values.margin = options.margin;
-  values.classes = scheme.classes;
+  values.classes = scheme.allClasses();
   values.bias = tensor::bias;
   values.classWeight = tensor::classWeight;
   values.gradLse = tensor::gradLse;
@@ -23,6 +23,7 @@ TermValues valuesOf(const Scheme &scheme, const OptionValues &options) {
 void emitChunk(Emitter &m) {
   m.forEachChunk(true);
   emitExponentials(m);
+  emitCombination(m);
   if (m.s.keepsExponentials) {
     emitFixUp(m);
     if (m.s.wantsClassGradients() && !m.s.hasSecondPass) {
@@ -31,6 +32,26 @@ void emitChunk(Emitter &m) {
     }
     if (m.c.keptClasses) emitKept(m);
     if (m.s.dHidden) emitHiddenGradient(m);
+  }
+  m.forEachChunk(false);
+}
+
+/// The same of a shard, cut where ranks wait for one another. dX comes before dW, beside which it is added
+/// up.
+void emitChunkOfShard(Emitter &m) {
+  m.forEachChunk(true);
+  m.forPart(CallPart::stats);
+  emitExponentials(m);
+  emitShardStats(m);
+  m.forPart(CallPart::merge);
+  emitMerge(m);
+  if (m.s.keepsExponentials) emitFixUp(m);
+  m.forPart(CallPart::dHidden);
+  if (m.s.dHidden) emitHiddenGradient(m);
+  m.forPart(CallPart::dWeight);
+  if (m.s.wantsClassGradients()) {
+    emitSort(m);
+    emitClassGradients(m, tensor::e, tensor::u, 0, m.s.classes);
   }
   m.forEachChunk(false);
 }
@@ -47,9 +68,11 @@ StatusOr<Program> programFor(const Scheme &scheme, const Config &config, const O
   const TermValues values = valuesOf(scheme, options);
   Emitter emitter(scheme, config, values, target, program);
   emitCompaction(emitter);
+  if (scheme.isShard()) emitShardLabels(emitter);
   emitPreparation(emitter);
-  emitChunk(emitter);
+  scheme.isShard() ? emitChunkOfShard(emitter) : emitChunk(emitter);
   if (scheme.hasSecondPass) emitSecondPass(emitter);
+  emitter.forPart(CallPart::finish);
   emitFinish(emitter);
   return program;
 }

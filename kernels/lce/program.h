@@ -18,6 +18,9 @@ struct OptionValues {
 constexpr int tagOf(ProductKind kind) { return static_cast<int>(kind); }
 constexpr int kPreparesProducts = 16, kRepairsShifts = 17;
 
+/// The parts of a shard's call, each of which is run by itself. `stats` to `dWeight` are done for each chunk.
+enum class CallPart { begin, stats, merge, dHidden, dWeight, finish };
+
 /// The steps of a call. A user error where what the configuration keeps in dW's memory does not fit there.
 StatusOr<Program> programFor(const Scheme &scheme, const Config &config, const OptionValues &options,
                              TargetKind target);

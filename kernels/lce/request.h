@@ -8,6 +8,7 @@
 #include "kernels/loss/kernels.h"
 #include "kernels/loss/terms/terms.h"
 #include "kernels/loss_options.h"
+#include "kernels/vocabulary_shard.h"
 
 namespace tilewright::lce {
 
@@ -39,6 +40,11 @@ struct Request {
   /// Bytes of dW's buffer that may be used as scratch before dW is written, whatever its address.
   int64_t borrowedBytes = 0;
 
+  VocabularyShard shard;
+  int shardBuffers = 2; ///< of a shard, chunks at work at the same time, where there are several
+
+  bool isShard() const { return shard.all > 0; }
+  int64_t allClasses() const { return isShard() ? shard.all : classes; }
   bool wantsGradients() const { return dHidden || dWeight || dBias; }
   bool wantsClassGradients() const { return dWeight || dBias; }
   /// Bytes of a class's row of dW.

@@ -76,6 +76,9 @@ std::string Request::str() const {
   if (dHidden) text += std::string(", dx ") + elementName(*dHidden);
   if (dWeight) text += std::string(", dw ") + elementName(*dWeight);
   if (dBias) text += std::string(", db ") + elementName(*dBias);
+  if (isShard())
+    text += ", classes from " + std::to_string(shard.first) + " of " + std::to_string(shard.all) + " of " +
+            std::to_string(shard.ranks) + " ranks";
   return text + terms.logitStr() + terms.rowStr() + outputs.str() + (accumulate ? ",accumulate" : "");
 }
 

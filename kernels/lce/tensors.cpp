@@ -5,6 +5,7 @@
 #include "kernels/lce/caller_tensors.h"
 #include "kernels/lce/gradient_kernels.h"
 #include "kernels/lce/label_sort.h"
+#include "kernels/lce/shard_kernels.h"
 
 namespace tilewright::lce {
 namespace {
@@ -31,6 +32,7 @@ public:
     if (s_.wantsGradients()) rowGradients();
     if (s_.wantsClassGradients()) classGradients();
     if (s_.hasSecondPass) secondPass();
+    if (s_.isShard()) shard();
     table_.place(s_.borrowedBytes);
     return table_;
   }
@@ -127,22 +129,23 @@ private:
 
   void chunk() {
     matrix(tensor::xc, "xc", s_.element, chunk_, h_, h_, {phase::gather, lastOfRows()}, Extent::chunk);
-    ofChunk(tensor::target, "target", f32, phase::gather, phase::combine);
-    ofChunk(tensor::retry, "retry", i32, phase::gather, phase::combine);
-    vector(tensor::rowRange, "rowRange", i32, 2, {phase::gather, phase::hidden});
+    const int summed = s_.isShard() ? phase::stats : phase::combine; // the last phase that asks for sums
+    ofChunk(tensor::target, "target", f32, phase::gather, summed);
+    ofChunk(tensor::retry, "retry", i32, phase::gather, summed);
+    vector(tensor::rowRange, "rowRange", i32, 2, {phase::gather, s_.isShard() ? summed : phase::hidden});
     ofKept(tensor::shift, "shift", phase::gather, phase::fixUp);
     if (s_.terms.margin) ofKept(tensor::rowNorm, "rowNorm", phase::gather, phase::fixUp);
     if (s_.wantsGradients() && !s_.terms.logitsAreProducts()) {
       ofChunk(tensor::rate, "rate", f32, phase::gather, phase::combine);
       ofChunk(tensor::targetRate, "targetRate", f32, phase::gather, phase::combine);
     }
-    ofTiles(tensor::sums, "sums", f32, phase::combine);
+    ofTiles(tensor::sums, "sums", f32, summed);
     if (s_.shifts != Shifts::ofRowsAlone || s_.repairsShifts)
-      ofTiles(tensor::tops, "tops", f32, phase::fixUp);
-    if (s_.outputs.best) ofTiles(tensor::best, "best", i32, phase::combine);
-    if (s_.hasTotals) ofChunk(tensor::total, "total", f32, phase::forward, phase::combine);
+      ofTiles(tensor::tops, "tops", f32, s_.isShard() && s_.fixUp != FixUp::rescale ? summed : phase::fixUp);
+    if (s_.outputs.best) ofTiles(tensor::best, "best", i32, summed);
+    if (s_.hasTotals) ofChunk(tensor::total, "total", f32, phase::forward, summed);
     for (int sum = 0; sum < kRowSums; ++sum)
-      if (s_.rowSums[sum]) ofTiles(tensor::rowSums + sum, kRowSumNames[sum], f32, phase::combine);
+      if (s_.rowSums[sum]) ofTiles(tensor::rowSums + sum, kRowSumNames[sum], f32, summed);
     if (!s_.keepsExponentials) return;
     TensorEntry &e = matrixOfE(tensor::e, "e", chunk_, v_, {phase::forward, phase::hidden});
     e.extent = Extent::chunk;
@@ -163,9 +166,9 @@ private:
     if (s_.terms.gradEntropy) ofKept(tensor::moment, "moment", phase::combine, phase::fixUp);
     if (s_.terms.labelSmoothing) ofKept(tensor::uniform, "uniform", phase::combine, phase::hidden);
     if (s_.terms.margin) ofChunk(tensor::self, "self", f32, phase::combine, phase::hidden);
+    const int hidden = s_.isShard() ? phase::hiddenOfShard : phase::hidden;
     if (s_.dHidden && c_.hasTail())
-      matrix(tensor::products, "products", f32, c_.tail.parts * c_.tailRows(), h_, h_,
-             {phase::hidden, phase::hidden});
+      matrix(tensor::products, "products", f32, c_.tail.parts * c_.tailRows(), h_, h_, {hidden, hidden});
   }
 
   /// Of a chunk's rows, or of all rows in a second pass.
@@ -226,6 +229,36 @@ private:
 
   void allRows() {
     matrix(tensor::allX, "allX", s_.element, kept_, h_, h_, {phase::copyRows, phase::ownSlices});
+  }
+
+  // ---- Of a shard ----------------------------------------------------------------------------------------
+
+  void shard() {
+    for (const auto &[id, name] :
+         {std::pair{tensor::globalLabel, "globalLabel"}, std::pair{tensor::ownLabel, "ownLabel"},
+          std::pair{tensor::shiftLabel, "shiftLabel"}})
+      vector(id, name, i32, n_, kAlways, Extent::rows);
+    const int64_t numbers = saturatingProduct(shardFacts(s_.rowSums, s_.outputs.best).count, chunk_);
+    vector(tensor::stats, "stats", f32, numbers, kAlways).arena = Arena::caller;
+    vector(tensor::gathered, "gathered", f32, saturatingProduct(numbers, s_.shard.ranks), kAlways).arena =
+        Arena::caller;
+    if (s_.rowSums[static_cast<int>(RowSum::stored)])
+      ofChunk(tensor::mend, "mend", f32, phase::stats, phase::combine);
+    keepChunks();
+  }
+
+  /// What of a chunk is still needed when the next chunk's statistics are made.
+  void keepChunks() {
+    for (TensorId id = 0; id < tensor::count; ++id) {
+      TensorEntry &entry = table_.entry(id);
+      const bool isKept = entry.life.first <= phase::stats && entry.life.last >= phase::combine;
+      if (!entry.name || entry.extent != Extent::chunk || entry.aliasOf != kNoTensor || !isKept) continue;
+      entry.copies = c_.chunkBuffers(s_);
+      if (entry.copies > 1) entry.life = {phase::gather, phase::hidden};
+    }
+    for (TensorId id = 0; id < tensor::count; ++id)
+      if (TensorEntry &entry = table_.entry(id); entry.aliasOf != kNoTensor && entry.extent == Extent::chunk)
+        entry.copies = table_[entry.aliasOf].copies;
   }
 
   // ---- Of a second pass ----------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ enum : TensorId {
   dBias,
   monitored,
   savedLse, ///< of a forward call, which a backward call reads
+  stats,    ///< F×C: of a shard's chunk, what the other ranks are told of its rows; F facts of a row
+  gathered, ///< R×F×C: the same of all ranks
 
   // The caller's where those are given, else of the workspace.
   lse,
@@ -36,6 +38,11 @@ enum : TensorId {
   row,
   compactLabel, ///< N: the valid rows' numbers and labels
   validCount,   ///< 1: the number of valid rows
+  globalLabel, ///< N, of a shard: the valid rows' labels among all classes. Then compactLabel is V where that
+               ///< is another rank's
+  ownLabel,    ///< N: the label, -1 where it is another rank's
+  shiftLabel,  ///< N: the label, else another class of this rank
+  ownClassWeight, ///< V: of a shard, of all classes' weights
   rowCounts,
   rowStarts, ///< 2×B, G+2: valid rows before blocks and groups of rows; where there are many rows
   rowLoss,   ///< N
@@ -61,6 +68,7 @@ enum : TensorId {
   rowNorm, ///< K
   rate,
   targetRate, ///< C
+  mend,       ///< C: of a shard, what undoes the rounding of E
   e,          ///< C×V
   sums,
   tops,
@@ -116,8 +124,10 @@ enum : int {
   gather,
   forward,
   repair,
+  stats, ///< of shards
   combine,
   fixUp,
+  hiddenOfShard, ///< ahead of dW, beside which it is sent to other ranks
   sort,
   weight,
   bias,

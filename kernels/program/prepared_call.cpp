@@ -52,6 +52,7 @@ bool PreparedCall::isAsPrepared(const CallersTensor &callers, const TensorRef &t
   const TensorTable &table = program_.table();
   if (!table.has(callers.id) || table[callers.id].arena != Arena::caller) return !tensor.data;
   const TensorEntry &entry = table[callers.id];
+  if (!tensor.data && callers.mayBeAbsent) return true;
   if (!tensor.data || tensor.element != entry.element || tensor.rank != entry.rank ||
       tensor.sizes[0] != entry.rows)
     return !tensor.data && entry.rows == 0 &&
@@ -148,18 +149,34 @@ Status PreparedCall::reportOf(const CallMemory &memory, int64_t sequence) const 
   return statusOf(wordsInWorkspace(memory), sequence);
 }
 
+int64_t PreparedCall::beginRun(const CallMemory &memory) const {
+  constexpr int64_t kNoStatus = 0x7477737461747573; // of a run whose words are in the workspace
+  // The workspace may hold an earlier run's report, of which a run without that check would be blamed.
+  if (int64_t *words = wordsInWorkspace(memory)) std::fill(words, words + kCallStatusWords, 0);
+  CallStatus status = memory.status;
+  return status.valid() ? status.beginRun(program_.rows().all > 0, facts_.checksWeights) : kNoStatus;
+}
+
 Status PreparedCall::run(TensorPointers tensors, const CallMemory &memory, Stream stream) const {
   TW_RETURN_IF_ERROR(check(tensors, memory));
   void *addresses[TensorTable::kCapacity];
   ProgramMemory places = memoryOf(tensors, memory, addresses);
-  CallStatus status = memory.status;
-  constexpr int64_t kNoStatus = 0x7477737461747573; // of a run whose words are in the workspace
-  // The workspace may hold an earlier run's report, of which a run without that check would be blamed.
-  if (int64_t *words = wordsInWorkspace(memory)) std::fill(words, words + kCallStatusWords, 0);
-  places.sequence =
-      status.valid() ? status.beginRun(program_.rows().all > 0, facts_.checksWeights) : kNoStatus;
+  places.sequence = beginRun(memory);
   TW_RETURN_IF_ERROR(program_.run(device_, places, stream));
   return reportOf(memory, places.sequence);
+}
+
+Status PreparedCall::runPart(TensorPointers tensors, const CallMemory &memory, Stream stream, int part,
+                             int64_t chunk) const {
+  TW_RETURN_IF_ERROR(check(tensors, memory));
+  if (chunk < 0 || chunk >= program_.rows().chunks())
+    return userError("chunks are numbered from 0 to " + std::to_string(program_.rows().chunks() - 1) +
+                     ", found " + std::to_string(chunk));
+  void *addresses[TensorTable::kCapacity];
+  ProgramMemory places = memoryOf(tensors, memory, addresses);
+  if (part == 0) places.sequence = beginRun(memory);
+  TW_RETURN_IF_ERROR(program_.runPart(device_, places, stream, part, chunk));
+  return part == 0 ? reportOf(memory, places.sequence) : Status();
 }
 
 Status PreparedCall::runTagged(TensorPointers tensors, const CallMemory &memory, Stream stream,

@@ -24,6 +24,7 @@ struct CallersTensor {
   bool isOutput = false;
   bool mustBeAligned = false;      ///< begins at a multiple of 16 bytes
   TensorId mayReplace = kNoTensor; ///< an output that may be this input itself
+  bool mayBeAbsent = false;        ///< null in parts of a run that do not need it
 };
 
 /// Tensors of a call, by their ids; null where a kind of call has no such tensor.
@@ -55,6 +56,10 @@ public:
   Status run(TensorPointers tensors, const CallMemory &memory, Stream stream) const;
   /// The steps of one tag alone.
   Status runTagged(TensorPointers tensors, const CallMemory &memory, Stream stream, int tag) const;
+  /// A part of a call that is run in parts, with the same tensors and memory each. The first part is part 0,
+  /// whose run gets what is wrong with the data.
+  Status runPart(TensorPointers tensors, const CallMemory &memory, Stream stream, int part,
+                 int64_t chunk) const;
 
 private:
   PreparedCall(Device &device, Program program, Facts facts)
@@ -67,6 +72,8 @@ private:
   Status checkAddresses(TensorPointers tensors) const;
   ProgramMemory memoryOf(TensorPointers tensors, const CallMemory &memory, void **addresses) const;
   int64_t *wordsInWorkspace(const CallMemory &memory) const;
+  /// Returns the run's number.
+  int64_t beginRun(const CallMemory &memory) const;
   Status reportOf(const CallMemory &memory, int64_t sequence) const;
 
   Device &device_;

@@ -85,7 +85,8 @@ struct Step {
   bool perChunk = false;   ///< done for each chunk; neighbours that are, too, form the loop's body
   int skippedWithout = -1; ///< the step is left out where this argument, a tensor, has no rows; -1: never
   ClassWindow classes;
-  int tag = -1; ///< see `Program::runTagged`
+  int tag = -1;  ///< see `Program::runTagged`
+  int part = -1; ///< see `Program::runPart`
   int firstArgument = 0, arguments = 0;
 };
 
@@ -135,6 +136,8 @@ public:
   Status run(Device &device, const ProgramMemory &memory, Stream stream) const;
   /// Enqueues the steps of one tag; those of the loop over chunks for the last chunk.
   Status runTagged(Device &device, const ProgramMemory &memory, Stream stream, int tag) const;
+  /// Enqueues the steps of one part of the call; those of the loop over chunks for this chunk.
+  Status runPart(Device &device, const ProgramMemory &memory, Stream stream, int part, int64_t chunk) const;
 
   const TensorTable &table() const { return table_; }
   const Rows &rows() const { return rows_; }

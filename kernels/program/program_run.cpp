@@ -47,17 +47,25 @@ public:
     return Status();
   }
 
+  Status part(int part, int64_t chunk) {
+    selectChunk(chunk);
+    for (const Step &step : p_.steps_)
+      if (step.part == part && (!step.perChunk || (step.turns & turn_)))
+        TW_RETURN_IF_ERROR(enqueue(step, step.perChunk));
+    return Status();
+  }
+
 private:
   char *addressOf(TensorId id, const ProgramMemory &memory) const {
     const TensorEntry &entry = p_.table_[id];
-    const TensorEntry &owner = entry.aliasOf == kNoTensor ? entry : p_.table_[entry.aliasOf];
+    if (entry.aliasOf != kNoTensor) return addressOf(entry.aliasOf, memory) + entry.offset;
     if (id == p_.status_ && memory.status) return static_cast<char *>(memory.status);
-    if (owner.arena == Arena::caller)
-      return static_cast<char *>(memory.callers[entry.aliasOf == kNoTensor ? id : entry.aliasOf]);
-    return (owner.arena == Arena::workspace ? memory.workspace : memory.borrowed) + owner.offset;
+    if (entry.arena == Arena::caller) return static_cast<char *>(memory.callers[id]);
+    return (entry.arena == Arena::workspace ? memory.workspace : memory.borrowed) + entry.offset;
   }
 
   void selectChunk(int64_t chunk) {
+    chunk_ = chunk;
     const int64_t chunks = p_.rows_.chunks();
     firstRow_ = chunk * p_.rows_.chunk;
     chunkRows_ = std::min(p_.rows_.chunk, p_.rows_.all - firstRow_);
@@ -127,7 +135,8 @@ private:
     TensorRef &tensor = value.emplace<TensorRef>();
     const auto elementSize = static_cast<int64_t>(elementBytes(entry.element));
     const int64_t stride = entry.rank == 1 ? 1 : entry.rowStride;
-    tensor.data = bases_[argument.id] + (first * stride + argument.columns.first) * elementSize;
+    const int64_t copy = entry.copies > 1 ? chunk_ % entry.copies * entry.bytesOfCopy() : 0;
+    tensor.data = bases_[argument.id] + copy + (first * stride + argument.columns.first) * elementSize;
     tensor.element = entry.element;
     tensor.rank = entry.rank;
     tensor.sizes[0] = count;
@@ -139,7 +148,7 @@ private:
   Device &device_;
   const int64_t sequence_;
   const Stream stream_;
-  int64_t firstRow_ = 0, chunkRows_ = 0;
+  int64_t chunk_ = 0, firstRow_ = 0, chunkRows_ = 0;
   uint8_t turn_ = kFirstTurn;
   char *bases_[TensorTable::kCapacity];
   KernelArgument values_[kMostArguments];
@@ -151,6 +160,11 @@ Status Program::run(Device &device, const ProgramMemory &memory, Stream stream) 
 
 Status Program::runTagged(Device &device, const ProgramMemory &memory, Stream stream, int tag) const {
   return ProgramRun(*this, device, memory, stream).tagged(tag);
+}
+
+Status Program::runPart(Device &device, const ProgramMemory &memory, Stream stream, int part,
+                        int64_t chunk) const {
+  return ProgramRun(*this, device, memory, stream).part(part, chunk);
 }
 
 } // namespace tilewright

@@ -23,10 +23,13 @@ int64_t alignedBytes(int64_t bytes) {
   return saturatingSum(bytes, kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
-int64_t TensorEntry::bytes() const {
+int64_t TensorEntry::bytesOfCopy() const {
   const int64_t elements = rank == 1 ? rows : saturatingProduct(rows, rowStride);
-  return saturatingProduct(elements, static_cast<int64_t>(elementBytes(element)));
+  const int64_t bytes = saturatingProduct(elements, static_cast<int64_t>(elementBytes(element)));
+  return copies > 1 ? alignedBytes(bytes) : bytes;
 }
+
+int64_t TensorEntry::bytes() const { return saturatingProduct(bytesOfCopy(), copies); }
 
 TensorEntry &TensorTable::addVector(TensorId id, const char *name, ElementType element, int64_t size,
                                     Lifetime life) {
@@ -55,7 +58,7 @@ TensorEntry &TensorTable::addCallers(TensorId id, const char *name, const Tensor
 TensorEntry &TensorTable::addAlias(TensorId id, const char *name, TensorId of) {
   TensorEntry &entry = entries_[id];
   entry = entries_[of];
-  entry.name = name, entry.aliasOf = of;
+  entry.name = name, entry.aliasOf = of, entry.offset = 0;
   return entry;
 }
 
@@ -124,9 +127,11 @@ std::string TensorTable::str() const {
     if (entry.rank == 2)
       text += "x" + std::to_string(entry.columns) + " stride " + std::to_string(entry.rowStride);
     if (entry.aliasOf != kNoTensor) {
-      text += std::string(", in the place of ") + entries_[entry.aliasOf].name + "\n";
+      text += std::string(", in the place of ") + entries_[entry.aliasOf].name +
+              (entry.offset ? " at " + std::to_string(entry.offset) : "") + "\n";
       continue;
     }
+    if (entry.copies > 1) text += ", " + std::to_string(entry.copies) + " times";
     text += std::string(", ") + arenaName(entry.arena);
     if (entry.arena != Arena::caller)
       text += " at " + std::to_string(entry.offset) + ", phases " + std::to_string(entry.life.first) +

@@ -57,9 +57,12 @@ struct TensorEntry {
   Lifetime life;
   Place place = Place::lowest;
   TensorId aliasOf = kNoTensor; ///< it has no memory of its own, but begins where that tensor begins
-  int64_t offset = 0;           ///< bytes from the beginning of its arena
+  int64_t offset = 0;           ///< bytes from the beginning of its arena, or of that tensor
+  int copies = 1; ///< of `Extent::chunk`: neighbouring chunks' rows are in memory at the same time
 
-  int64_t bytes() const; ///< from its first element to behind its last row
+  int64_t bytesOfCopy() const; ///< from its first element to behind its last row; whole lines of memory
+                               ///< where there are several copies
+  int64_t bytes() const;       ///< of all copies
 };
 
 /// The tensors of a call: their types and shapes, where they lie, and when they exist. Plain data, made for a
@@ -80,6 +83,9 @@ public:
 
   /// A tensor in the memory of another one.
   TensorEntry &addAlias(TensorId id, const char *name, TensorId of);
+
+  /// An entry that is there, to be changed before `place`.
+  TensorEntry &entry(TensorId id) { return entries_[id]; }
 
   /// Reserves the first bytes of the borrowed memory from a phase on: values of the output are stored there.
   void reserveBorrowed(int64_t bytes, Lifetime life);

@@ -272,7 +272,11 @@ class Commands(BadInput):
                     "--workspace-limit", "1KiB")
         self.refuse("expected --workspace-limit with", "bench", "--shape", "1,1,1", "--workspace-limit", "1MiB", "--against", "copy")
         self.refuse("one of blas, cublas, copy", "bench", "--shape", "1,1,1", "--against", "mkl")
-        self.refuse("--against, --each-option, --host, --first-call and --compile, found more", "bench", "--shape", "1,1,1", "--against", "copy", "--compile")
+        self.refuse("--against, --each-option, --host, --shards, --first-call and --compile, found more", "bench", "--shape", "1,1,1", "--against", "copy", "--compile")
+        for shards in ("0", "x", "2000"):
+            self.refuse("--shards from 1 to 1024", "bench", "--shape", "1,1,1", "--shards", shards)
+        self.refuse("at least one class each", "bench", "--shape", "1,1,3", "--shards", "4")
+        self.refuse("--shards with fused calls", "bench", "--shape", "1,1,3", "--shards", "2", "--loss-only")
         self.refuse("in a folder that exists", "bench", "--shape", "8,8,8", "--json", "absent/file")
 
     def test_cache(self):

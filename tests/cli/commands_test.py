@@ -109,6 +109,13 @@ class CommandsTest(cli.CliTest):
         for dtype in ("bf16", "f16"):
             self.assertIn(dtype, self.succeed("bench", "--shape", "64,32,1000", "--dtype", dtype))
 
+    def test_bench_of_shards(self):
+        self.succeed("bench", "--shape", "300,32,1000", "--shards", "2", "--shards", "3", "--dtype", "bf16", "--json", "bench.json")
+        with open(self.path("bench.json")) as file:
+            times = json.load(file)[0]["times"]
+        self.assertEqual([time["shards"] for time in times], [0, 2, 3])
+        self.assertGreater(times[2]["ratio"], 0)
+
     def test_bench_in_little_memory(self):
         self.succeed("bench", "--shape", "600,32,1000", "--workspace-limit", "1MiB", "--json", "bench.json")
         with open(self.path("bench.json")) as file:

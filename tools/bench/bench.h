@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include <nlohmann/json.hpp>
 
 #include "compiler/base/status.h"
@@ -41,6 +44,12 @@ StatusOr<nlohmann::ordered_json> benchHost(const ProblemShape &shape, const Numb
 /// Linear + cross entropy with each of its options, in turn with the plain loss.
 StatusOr<nlohmann::ordered_json> benchOptions(Runtime &runtime, const ProblemShape &shape,
                                               const NumberType &type);
+
+/// The computation of shards of the classes, one shard after the other on one device, in turn with the call
+/// that has all classes; for each of these numbers of shards. Checks samples of the results first.
+StatusOr<nlohmann::ordered_json> benchShards(Runtime &runtime, const ProblemShape &shape,
+                                             const NumberType &type, const LinearBench &what,
+                                             const std::vector<int64_t> &ranks);
 
 /// Loss and gradient in place over N×V logits, in turn with a copy of as many bytes: the least traffic there
 /// is when a row is read and written once. H plays no part.

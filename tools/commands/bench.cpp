@@ -30,6 +30,21 @@ StatusOr<LinearBench> readLinearBench(const Arguments &arguments, const std::str
   return linear;
 }
 
+/// None where no shards are to be measured.
+StatusOr<std::vector<int64_t>> readShards(const Arguments &arguments) {
+  constexpr int64_t kMost = 1024;
+  std::vector<int64_t> shards;
+  for (const std::string &text : arguments.list("--shards")) {
+    const bool isNumber =
+        !text.empty() && text.size() < 5 && text.find_first_not_of("0123456789") == std::string::npos;
+    const int64_t count = isNumber ? std::stoll(text) : 0;
+    if (count < 1 || count > kMost)
+      return userError(fmt::format("expected --shards from 1 to {}, found {}", kMost, text));
+    shards.push_back(count);
+  }
+  return shards;
+}
+
 Status bench(const Arguments &arguments) {
   TW_ASSIGN_OR_RETURN(const NumberType type, readNumberType(arguments));
   std::string against;
@@ -46,9 +61,13 @@ Status bench(const Arguments &arguments) {
   if (shapes.empty() && !compiling) return userError("expected --shape N,H,V or --compile, found neither");
   const bool options = arguments.has("--each-option"), host = arguments.has("--host");
   const bool first = arguments.has("--first-call");
-  if (int(compiling) + int(options) + int(host) + int(first) + int(!against.empty()) > 1)
+  TW_ASSIGN_OR_RETURN(const std::vector<int64_t> shards, readShards(arguments));
+  if (int(compiling) + int(options) + int(host) + int(first) + int(!against.empty()) + int(!shards.empty()) >
+      1)
     return userError(
-        "expected one of --against, --each-option, --host, --first-call and --compile, found more");
+        "expected one of --against, --each-option, --host, --shards, --first-call and --compile, found more");
+  if (!shards.empty() && (linear.lossOnly || linear.apart != ApartBy::nothing))
+    return userError("expected --shards with fused calls, found --loss-only or --apart");
   if (type.tf32 && (compiling || against == "copy"))
     return userError("expected --dtype tf32 with the loss's products, found none to be measured; use f32");
   for (const char *option : {"--workspace-limit", "--data", "--loss-only", "--grad-weight", "--apart"})
@@ -69,13 +88,14 @@ Status bench(const Arguments &arguments) {
   if (compiling && shapes.empty()) shapes.push_back(kCompileShape);
   for (const ProblemShape &shape : shapes) {
     fmt::print("\n");
-    TW_ASSIGN_OR_RETURN(nlohmann::ordered_json result, compiling ? benchCompile(shape, type.element, target)
-                                                       : options ? benchOptions(*runtime, shape, type)
-                                                       : host    ? benchHost(shape, type, linear, target)
-                                                       : first   ? benchFirstCall(shape, type, target)
-                                                       : against == "copy"
-                                                           ? benchOverLogits(*runtime, shape, type.element)
-                                                           : benchLinear(*runtime, shape, type, linear));
+    TW_ASSIGN_OR_RETURN(nlohmann::ordered_json result,
+                        compiling           ? benchCompile(shape, type.element, target)
+                        : options           ? benchOptions(*runtime, shape, type)
+                        : host              ? benchHost(shape, type, linear, target)
+                        : first             ? benchFirstCall(shape, type, target)
+                        : !shards.empty()   ? benchShards(*runtime, shape, type, linear, shards)
+                        : against == "copy" ? benchOverLogits(*runtime, shape, type.element)
+                                            : benchLinear(*runtime, shape, type, linear));
     results.push_back(std::move(result));
   }
   if (file) return writeFile(*file, results.dump(2) + "\n");
@@ -96,6 +116,8 @@ Command benchCommand() {
       "--shape N,H,V --each-option [--dtype TYPE] [--json FILE]\n"
       "--shape N,H,V --host [--dtype TYPE] [--loss-only] [--workspace-limit BYTES] [--json FILE]\n"
       "--shape N,H,V --first-call [--dtype TYPE] [--target NAME] [--json FILE]\n"
+      "--shape N,H,V --shards R [--shards …] [--dtype TYPE] [--data random|peaked] [--grad-weight same|f32] "
+      "[--workspace-limit BYTES] [--json FILE]\n"
       "--compile [--shape N,H,V] [--dtype TYPE] [--json FILE]";
   command.options = {
       {"--shape", "N,H,V", "rows, hidden size, classes; may be given more than once", OptionSpec::Kind::list},
@@ -108,6 +130,10 @@ Command benchCommand() {
        OptionSpec::Kind::flag},
       {"--host", "", "the host's microseconds for a call, prepared and as one call, and its heap allocations",
        OptionSpec::Kind::flag},
+      {"--shards", "R",
+       "the computation of R shards of the classes, as R ranks have it, beside that of all classes; may be "
+       "given more than once",
+       OptionSpec::Kind::list},
       {"--workspace-limit", "BYTES",
        "device memory beside inputs and gradients, as 268435456 or 256MiB (default: no limit)"},
       {"--first-call", "",

@@ -31,7 +31,8 @@ CompileOptions Emitter::passOptions() {
 }
 
 TensorId Emitter::classFactor() const {
-  for (const TensorId id : {tensor::classFactor, tensor::classNorm, tensor::classWeight})
+  for (const TensorId id :
+       std::initializer_list<TensorId>{tensor::classFactor, tensor::classNorm, classWeights()})
     if (has(id)) return id;
   return kNoTensor;
 }

@@ -7,7 +7,8 @@ bool hasRates(const Scheme &s) { return s.wantsGradients() && !s.terms.logitsAre
 
 void gather(Emitter &m) {
   StepArguments arguments = m.arguments();
-  arguments.tensors({tensor::hidden, tensor::weight, tensor::row, tensor::compactLabel});
+  arguments.tensors({tensor::hidden, tensor::weight, tensor::row,
+                     m.s.isShard() ? tensor::shiftLabel : tensor::compactLabel});
   if (m.s.shiftsByLse) arguments.tensor(tensor::savedLse);
   m.logitTerms.bind(m.values, arguments);
   arguments.tensors({tensor::xc, tensor::target, tensor::shift, tensor::retry, tensor::rowRange,
@@ -31,7 +32,7 @@ Step &launchForward(Emitter &m, int kernel, Shifts shifts) {
   if (shifts != Shifts::ofBlocks) arguments.tensor(tensor::shift);
   arguments.tensors({tensor::rowRange, tensor::rowNorm});
   m.logitTerms.bind(m.values, arguments);
-  if (m.s.terms.labelSmoothing) arguments.tensor(tensor::classWeight);
+  if (m.s.terms.labelSmoothing) arguments.tensor(m.classWeights());
   arguments.tensor(tensor::sums);
   if (shifts != Shifts::ofRowsAlone) arguments.tensor(tensor::tops);
   arguments.tensor(tensor::best);
@@ -57,6 +58,8 @@ void repair(Emitter &m, int kernel) {
     launchForward(m, kernel, m.s.shifts);
 }
 
+} // namespace
+
 CombineSpec combineSpec(const Scheme &s) {
   CombineSpec spec;
   spec.terms = s.terms;
@@ -69,8 +72,7 @@ CombineSpec combineSpec(const Scheme &s) {
   return spec;
 }
 
-/// Losses, and the factors of the gradients.
-void combineSums(Emitter &m) {
+void emitCombination(Emitter &m) {
   StepArguments arguments = m.arguments();
   arguments.tensors({m.s.hasTotals ? tensor::total : tensor::sums, tensor::target, tensor::shift, tensor::row,
                      tensor::compactLabel});
@@ -78,20 +80,21 @@ void combineSums(Emitter &m) {
   for (int sum = 0; sum < kRowSums; ++sum)
     arguments.tensor(tensor::rowSums + sum);
   if (m.s.wantsGradients()) arguments.tensor(tensor::rowNorm);
-  m.rowTerms.bind(m.values, arguments);
-  arguments.tensors({tensor::rowLoss, tensor::lse, tensor::entropy, tensor::argmax, tensor::correct,
-                     tensor::top, tensor::norm});
-  if (m.s.wantsGradients()) {
-    arguments.tensors({tensor::validCount, tensor::gradOutput});
-    if (m.s.scalesRows && !m.s.scalesInPlace) arguments.tensor(tensor::xc);
-    arguments.tensors({tensor::rate, tensor::targetRate, tensor::scale, tensor::oneHot});
-    if (m.s.scalesRows) arguments.tensor(tensor::xs);
-    arguments.tensors({tensor::factor, tensor::moment, tensor::uniform, tensor::self});
-  }
+  addCombineArguments(m, arguments);
   m.launch(m.kernel(combine(combineSpec(m.s)), combineOptions(m.s.hasTotals)), arguments);
 }
 
-} // namespace
+void addCombineArguments(Emitter &m, StepArguments &arguments) {
+  m.rowTerms.bind(m.values, arguments);
+  arguments.tensors({tensor::rowLoss, tensor::lse, tensor::entropy, tensor::argmax, tensor::correct,
+                     tensor::top, tensor::norm});
+  if (!m.s.wantsGradients()) return;
+  arguments.tensors({tensor::validCount, tensor::gradOutput});
+  if (m.s.scalesRows && !m.s.scalesInPlace) arguments.tensor(tensor::xc);
+  arguments.tensors({tensor::rate, tensor::targetRate, tensor::scale, tensor::oneHot});
+  if (m.s.scalesRows) arguments.tensor(tensor::xs);
+  arguments.tensors({tensor::factor, tensor::moment, tensor::uniform, tensor::self});
+}
 
 void emitExponentials(Emitter &m) {
   gather(m);
@@ -102,7 +105,6 @@ void emitExponentials(Emitter &m) {
     m.launch(
         m.kernel(joinSums(), rowSumOptions(m.target)),
         m.arguments().tensors({tensor::sums, tensor::tops, tensor::retry, tensor::total, tensor::shift}));
-  combineSums(m);
 }
 
 void emitFixUp(Emitter &m) {
@@ -131,7 +133,7 @@ void emitAgain(Emitter &m, ProductKind kind, TensorId rows, TensorId e, int64_t 
   StepArguments arguments = m.arguments();
   arguments.tensors({rows, tensor::weight, tensor::compactLabel}).index(first).tensor(tensor::shift);
   arguments.tensors({m.has(tensor::factor) ? tensor::factor : tensor::scale, tensor::moment});
-  if (isUniform) arguments.tensors({tensor::uniform, tensor::classWeight});
+  if (isUniform) arguments.tensors({tensor::uniform, m.classWeights()});
   arguments.tensor(tensor::rowNorm);
   m.logitTerms.bind(m.values, arguments);
   arguments.tensor(e, {}, {0, classes});

@@ -39,6 +39,8 @@ public:
 
   /// The steps from here on are done for each chunk; or once.
   void forEachChunk(bool perChunk) { perChunk_ = perChunk; }
+  /// The steps from here on belong to this part of a shard's call.
+  void forPart(CallPart part) { part_ = part; }
   /// The steps from here on work on these classes; by default on all.
   void forClasses(ClassWindow classes) { classes_ = classes; }
   bool isPerChunk() const { return perChunk_; }
@@ -49,6 +51,12 @@ public:
   static CompileOptions passOptions();
   /// A factor for each class of what all classes get alike; kNoTensor: 1.
   TensorId classFactor() const;
+  /// Of the V classes.
+  TensorId classWeights() const { return s.isShard() ? tensor::ownClassWeight : tensor::classWeight; }
+  /// -1 where a row has no label among the V classes.
+  TensorId ownLabels() const { return s.isShard() ? tensor::ownLabel : tensor::compactLabel; }
+  /// As the caller numbers them.
+  TensorId globalLabels() const { return s.isShard() ? tensor::globalLabel : tensor::compactLabel; }
   bool hasUniformFactor() const { return s.isUniformRankOne && s.hasClassFactor; }
   OneHotPlace oneHotPlace() const { return hasRowsOfClasses(s, c) ? OneHotPlace::label : OneHotPlace::slot; }
 
@@ -61,11 +69,13 @@ private:
   Step &added(Step &step) {
     step.perChunk = perChunk_;
     step.classes = classes_;
+    step.part = static_cast<int>(part_);
     return step;
   }
 
   Program &program_;
   bool perChunk_ = false;
+  CallPart part_ = CallPart::begin;
   ClassWindow classes_;
 };
 
@@ -82,7 +92,11 @@ struct PartKernels {
 // The phases, in their order.
 void emitCompaction(Emitter &emitter);   ///< numbers the valid rows
 void emitPreparation(Emitter &emitter);  ///< what options need of all rows or classes beforehand
-void emitExponentials(Emitter &emitter); ///< of a chunk: its rows, E and its sums, and losses
+void emitExponentials(Emitter &emitter); ///< of a chunk: its rows, E and its sums
+void emitCombination(Emitter &emitter);  ///< of a chunk: losses, and the factors of the gradients
+void emitShardLabels(Emitter &emitter);  ///< of a shard: which rows' labels are among its classes
+void emitShardStats(Emitter &emitter);   ///< of its chunk: what the other ranks are told
+void emitMerge(Emitter &emitter);        ///< emitCombination from what all ranks told
 void emitFixUp(Emitter &emitter);        ///< E becomes the gradient of x·w
 void emitSort(Emitter &emitter);         ///< rows by their labels, and rows of X as dW multiplies them
 void emitClassGradients(Emitter &emitter, TensorId e, TensorId u, int64_t firstColumn, int64_t classes);
@@ -91,6 +105,9 @@ void emitHiddenGradient(Emitter &emitter);
 void emitSecondPass(Emitter &emitter);
 void emitFinish(Emitter &emitter); ///< what is made of all chunks
 
+CombineSpec combineSpec(const Scheme &scheme);
+/// Of the kernel that has this spec, from the row terms on.
+void addCombineArguments(Emitter &emitter, StepArguments &arguments);
 /// The logits of some classes again, which become the gradient of x·w.
 void emitAgain(Emitter &emitter, ProductKind kind, TensorId rows, TensorId e, int64_t first, int64_t classes);
 /// Σ of a matrix's rows, each times its factor, in steps of kSummedRows rows.

@@ -8,7 +8,7 @@ void emitCompaction(Emitter &m) {
     if (m.has(ofRows)) m.fill(ofRows, 0); // what ignored rows keep
   if (m.has(tensor::argmax)) m.fill(tensor::argmax, 0xFF);
   const auto labels = [&] {
-    return m.arguments().tensor(tensor::label).index(m.values.options.ignoreIndex).index(m.s.classes);
+    return m.arguments().tensor(tensor::label).index(m.values.options.ignoreIndex).index(m.s.allClasses());
   };
   const bool isCounted = m.has(tensor::rowCounts);
   if (isCounted) {
@@ -18,7 +18,7 @@ void emitCompaction(Emitter &m) {
   }
   StepArguments arguments = labels();
   arguments.sequence().tensors({tensor::rowCounts, tensor::rowStarts});
-  arguments.tensors({tensor::row, tensor::compactLabel, tensor::validCount, tensor::status, tensor::rowLoss,
+  arguments.tensors({tensor::row, m.globalLabels(), tensor::validCount, tensor::status, tensor::rowLoss,
                      tensor::lse, tensor::dHidden});
   m.launch(m.kernel(compactRows({m.s.label, m.s.dHidden, isCounted})), arguments).tag = kPreparesProducts;
 }
@@ -27,7 +27,7 @@ void emitPreparation(Emitter &m) {
   const bool isMean = m.s.reduction == Reduction::mean;
   if (m.s.terms.classWeight) {
     m.launch(m.kernel(rowWeights()),
-             m.arguments().tensors({tensor::compactLabel, tensor::classWeight, tensor::rowWeight}));
+             m.arguments().tensors({m.globalLabels(), tensor::classWeight, tensor::rowWeight}));
     m.launch(m.kernel(weightFacts(isMean)),
              m.arguments()
                  .tensors({tensor::rowWeight, tensor::classWeight, tensor::validCount})
@@ -37,7 +37,7 @@ void emitPreparation(Emitter &m) {
   if (m.s.terms.margin)
     m.launch(
         m.kernel(rowNorms(m.s.element, m.s.terms.classWeight)),
-        m.arguments().tensors({tensor::weight, tensor::classWeight, tensor::classNorm, tensor::classFactor}));
+        m.arguments().tensors({tensor::weight, m.classWeights(), tensor::classNorm, tensor::classFactor}));
   if (m.has(tensor::sumsInPlace) && m.s.accumulate)
     m.launch(m.kernel(widenSums(*m.s.dWeight)), m.arguments().tensors({tensor::partial, tensor::dWeight}));
   if (m.has(tensor::classSum))

@@ -155,7 +155,7 @@ void sortByDigits(Emitter &m) {
     const bool toOrder = sort.endsInOrder(pass);
     const auto rows = [&] {
       StepArguments arguments = m.arguments();
-      arguments.tensor(tensor::compactLabel).index(sort.divisor(pass));
+      arguments.tensor(m.ownLabels()).index(sort.divisor(pass));
       return pass == 0 ? arguments : arguments.tensor(toOrder ? tensor::run : tensor::order);
     };
     const DigitSpec digit{sort.radix, pass == 0};
@@ -168,21 +168,21 @@ void sortByDigits(Emitter &m) {
                                                          .tensor(toOrder ? tensor::order : tensor::run));
   }
   m.launch(m.kernel(findSegments(), options),
-           m.arguments().tensors({tensor::compactLabel, tensor::order, tensor::run, tensor::slot}));
+           m.arguments().tensors({m.ownLabels(), tensor::order, tensor::run, tensor::slot}));
   m.launch(m.kernel(measureSegments(), options),
-           m.arguments().tensors({tensor::compactLabel, tensor::order, tensor::slot, tensor::run}));
+           m.arguments().tensors({m.ownLabels(), tensor::order, tensor::slot, tensor::run}));
 }
 
 /// Σ of the targets' parts of db over each label's rows.
 void sumLabels(Emitter &m) {
   m.fill(tensor::labelSums, 0);
   if (!m.has(tensor::labelPieces)) {
-    m.launch(m.kernel(labelSums()), m.arguments().tensors({tensor::compactLabel, tensor::oneHot,
-                                                           tensor::order, tensor::run, tensor::labelSums}));
+    m.launch(m.kernel(labelSums()), m.arguments().tensors({m.ownLabels(), tensor::oneHot, tensor::order,
+                                                           tensor::run, tensor::labelSums}));
     return;
   }
   StepArguments pieces = m.arguments(), sums = m.arguments();
-  pieces.tensors({tensor::oneHot, tensor::compactLabel, tensor::order, tensor::run, tensor::slot});
+  pieces.tensors({tensor::oneHot, m.ownLabels(), tensor::order, tensor::run, tensor::slot});
   m.launch(m.kernel(labelPieces()), pieces.tensor(tensor::labelPieces, m.pieceRows()));
   sums.tensors({tensor::oneHot, tensor::order, tensor::run, tensor::slot});
   m.launch(m.kernel(labelSumsOfPieces()),
@@ -198,12 +198,12 @@ void emitSort(Emitter &m) {
     sortByDigits(m);
   else
     m.launch(m.kernel(rankLabels(), rankLabelsOptions(m.target)),
-             m.arguments().tensors({tensor::compactLabel, tensor::order, tensor::run, tensor::slot}));
+             m.arguments().tensors({m.ownLabels(), tensor::order, tensor::run, tensor::slot}));
   if (m.s.dBias) sumLabels(m);
   if (m.has(tensor::pieces)) {
     StepArguments arguments = m.arguments();
-    arguments.tensors({tensor::hidden, tensor::row, tensor::oneHot, tensor::compactLabel, tensor::order,
-                       tensor::run, tensor::slot});
+    arguments.tensors({tensor::hidden, tensor::row, tensor::oneHot, m.ownLabels(), tensor::order, tensor::run,
+                       tensor::slot});
     m.launch(m.kernel(oneHotPieces(m.s.element, oneHotColumns(m)), oneHotPiecesOptions()),
              arguments.tensor(tensor::pieces, m.pieceRows()));
   }
