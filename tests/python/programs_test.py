@@ -38,6 +38,11 @@ def test_benchmark_of_one_shape():
     assert all(float(found) < 1e-5 for found in differences)
 
 
+def test_benchmark_of_errors():
+    out = run("tilewright.torch.benchmark", "--device", "cpu", "--check", "--shape", "32,16,256")
+    assert all(float(error) < 1e-5 for error in re.findall(r"[0-9.]+e-[0-9]+", out))
+
+
 def test_benchmark_of_the_hosts_time():
     out = run("tilewright.torch.benchmark", "--device", "cpu", "--host", "--repeats", "2")
     ours, eager, nothing, bare = (float(re.search(name + r" +([0-9.]+) ", out).group(1)) for name in (

@@ -7,7 +7,7 @@ import sys
 
 import torch
 
-from . import host, main_shape, sweep
+from . import accuracy, host, main_shape, sweep
 
 _TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
@@ -37,10 +37,11 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--dtype", choices=_TYPES, help="default: bf16 on a GPU, f32 on a CPU")
     parser.add_argument("--main-shape", action="store_true",
                         help="time, memory and host time at one shape, instead of a sweep")
+    parser.add_argument("--check", action="store_true", help="errors relative to float64 alone")
     parser.add_argument("--host", action="store_true", help="the host's time alone, at a small shape")
     parser.add_argument("--shape", type=_shape, metavar="N,H,V",
-                        help="of --main-shape or --host, or the middle of the sweep; default: 16384,4096,128256 on a "
-                        "GPU; of --host: 64,64,512, on a CPU 4,8,16")
+                        help="of what is asked for; default on a GPU: 16384,4096,128256, of --check 2048,2048,65536, of "
+                        "--host 64,64,512")
     parser.add_argument("--trl-shape", type=_shape, metavar="N,H,V", help="default: 8192,4096,151936 on a GPU")
     parser.add_argument("--tests", metavar="FOLDER", help="run the package's tests there first, on the device")
     parser.add_argument("--no-peers", action="store_true", help="of --main-shape: ours and the products alone")
@@ -57,6 +58,10 @@ def main() -> None:
     print(f"{main_shape.device_name(arguments.device)}, torch {torch.__version__}", flush=True)
     if arguments.tests:
         _run_tests(arguments.tests, arguments.device)
+    if arguments.check:
+        accuracy.check(*(arguments.shape or ((2048, 2048, 65536) if on_gpu else (256, 256, 8192))), dtype,
+                       arguments.device)
+        return
     if arguments.host:
         shape = arguments.shape or ((64, 64, 512) if on_gpu else (4, 8, 16))
         host.host(*shape, dtype, arguments.device, arguments.repeats or 40)

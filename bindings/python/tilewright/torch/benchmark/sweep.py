@@ -5,7 +5,7 @@ import os
 
 import torch
 
-from . import main_shape, peers
+from . import accuracy, main_shape, peers
 from .measure import milliseconds, peak_bytes, random_problem, synchronize
 
 _FIELDS = ("varied", "n", "h", "v", "dtype", "device", "name", "forward_ms", "training_ms", "peak_bytes",
@@ -23,36 +23,9 @@ def _shapes(middle: tuple) -> list:
     return found
 
 
-def _exact(problem):
-    """Loss and gradients in float64, in chunks of rows."""
-    w = problem.w.detach().double()
-    valid = problem.y != -100
-    count = valid.sum()
-    loss, dx, dw = 0.0, torch.empty_like(problem.x, dtype=torch.float64), torch.zeros_like(w)
-    rows = max(1, min(len(problem.y), (1 << 26) // w.shape[0]))
-    for begin in range(0, len(problem.y), rows):
-        part = slice(begin, begin + rows)
-        x, mask = problem.x.detach()[part].double(), valid[part].double()[:, None]
-        label = problem.y[part].clamp_min(0)[:, None]
-        log_p = (x @ w.T).log_softmax(1)
-        loss = loss - (log_p.gather(1, label) * mask).sum()
-        gradient = log_p.exp_().scatter_add_(1, label, -torch.ones_like(mask)) * mask / count
-        dx[part] = gradient @ w
-        dw += gradient.T @ x
-    return loss / count, dx, dw
-
-
-def _error(found, expected) -> float:
-    return float((found.double() - expected).norm() / expected.norm())
-
-
 def _measure(loss, problem, exact, device: str, repeats: int) -> dict:
     call = peers.training_call(loss, problem)
-    problem.forget_gradients()
-    value = loss(*problem)
-    value.backward()
-    errors = [_error(found, right) for found, right in zip((value, problem.x.grad, problem.w.grad), exact)]
-    problem.forget_gradients()
+    errors = accuracy.errors(loss, problem, exact)
     synchronize(device)
     peak = peak_bytes(call, device)
 
@@ -70,7 +43,7 @@ def sweep(middle: tuple, dtype: torch.dtype, device: str, repeats: int, folder: 
     rows = []
     for varied, sizes in _shapes(middle):
         problem = random_problem(*sizes, dtype, device)
-        exact = _exact(problem)
+        exact = accuracy.exact(problem)
         for name, loss in peers.available(device).items():
             place = dict(zip(("varied", "n", "h", "v"), (varied, *sizes)), dtype=str(dtype)[6:], device=device,
                          name=name)
