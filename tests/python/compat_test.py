@@ -83,16 +83,21 @@ def test_quack(problem):
 def test_lcel(problem):
     x, w, y = problem
     At = w.detach().T.contiguous().requires_grad_()
-    loss, z_value, _, entropy, _ = lcel.linear_cross_entropy(x, y, At, z_regularization=0.01, logit_scale=0.5,
-                                                       monitoring=True)
+    loss, z_value, largest, entropy, norm = lcel.linear_cross_entropy(x, y, At, z_regularization=0.01, logit_scale=0.5,
+                                                                      monitoring=True)
     right, lse, entropies = reference.linear_cross_entropy(x, At.T, y, z_loss=0.01, logit_scale=0.5)
     check(loss, right, [x, At])
     assert torch.allclose(z_value.double(), lse.square().mean())
     assert torch.allclose(entropy.double(), entropies.mean())
+    logits = 0.5 * x @ At
+    assert torch.allclose(largest, logits.max()) and torch.allclose(norm, logits.norm(dim=1).mean())
+    plain = lcel.linear_cross_entropy(x, y, At, z_regularization=0.01, logit_scale=0.5)
+    assert torch.allclose(plain[1], z_value) and torch.allclose(plain[0], loss) and not any(plain[2:])
     module = lcel.LinearCrossEntropyLoss(H, V, device=x.device)
     module.monitoring = True
     check(module(x, y), F.cross_entropy(x @ module.weight, y), [x, module.weight])
-    assert set(module.latest_metrics) == {"z_value", "logit_entropy"}
+    assert set(module.latest_metrics) == {"logit_norm", "logit_max", "logit_entropy", "z_value"}
+    assert all(map(torch.isfinite, module.latest_metrics.values()))
 
 
 def test_mevo(problem):
@@ -103,6 +108,8 @@ def test_mevo(problem):
     plain = mevo.MemoryEfficientVocabOutput(module.proj_weight)
     check(plain(x.view(4, 6, H), y.view(4, 6)), F.cross_entropy(x @ module.proj_weight.T, y, reduction="sum"),
           [x, module.proj_weight])
+    plain.log_softmax = False
+    check(plain(x, y), F.nll_loss((x @ module.proj_weight.T).softmax(1), y, reduction="sum"), [x, module.proj_weight])
     assert plain.eval()(x, y).shape == (N, V)
 
 
@@ -142,6 +149,63 @@ def test_patch_torch(problem):
         finally:
             _ops.linear_entry = real
     assert F.linear_cross_entropy is before
+
+
+@pytest.fixture
+def torchs_own():
+    if not hasattr(torch.nn, "LinearCrossEntropyOptions"):
+        pytest.skip(f"torch {torch.__version__} has no F.linear_cross_entropy with options")
+    return F.linear_cross_entropy
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_patch_torch_reaches_its_operations(problem, torchs_own, reduction, compiled):
+    """Who has torch's function from before the patch, and asks for its chunks, gets ours."""
+    x, w, y = problem
+    bias = torch.randn(V, device=x.device, requires_grad=True)
+    upstream = torch.rand(N if reduction == "none" else (), device=x.device)
+
+    def step(x, w, bias):
+        return torchs_own(x, w, ignoring(y), linear_bias=bias, reduction=reduction,
+                          options=torch.nn.LinearCrossEntropyOptions())
+
+    right = F.cross_entropy(F.linear(x, w, bias), ignoring(y), reduction=reduction)
+    expected = torch.autograd.grad(right, [x, w, bias], upstream)
+    tw.forget_prepared_calls()
+    torch.compiler.reset()
+    with compat.patch_torch():
+        ours = (torch.compile(step, backend="aot_eager") if compiled else step)(x, w, bias)
+        gradients = torch.autograd.grad(ours, [x, w, bias], upstream)
+    assert tw.prepared_calls()
+    assert torch.allclose(ours, right, atol=1e-5)
+    assert all(reference.relative(a, b) < 1e-4 for a, b in zip(gradients, expected))
+    tw.forget_prepared_calls()
+    torch.compiler.reset()
+    torch.autograd.grad(step(x, w, bias), [x, w, bias], upstream)
+    torchs_own(x.double(), w.double(), y, options=torch.nn.LinearCrossEntropyOptions())
+    assert not tw.prepared_calls()  # torch's own again
+
+
+def test_patch_torch_leaves_torch_what_ours_does_not_make(problem, torchs_own):
+    x, w, y = problem
+    options = torch.nn.LinearCrossEntropyOptions()
+    right = torchs_own(x.double(), w.double(), y, options=options)
+    tw.forget_prepared_calls()
+    with compat.patch_torch():
+        assert torch.equal(torchs_own(x.double(), w.double(), y, options=options), right)
+    assert not tw.prepared_calls()
+
+
+def test_patch_torch_refuses_operations_of_another_schema(torchs_own, monkeypatch):
+    from tilewright.torch.compat import torch_operations
+    schemas = {**torch_operations._SCHEMAS, "_linear_cross_entropy_batch_chunked": "(Tensor input) -> Tensor"}
+    monkeypatch.setattr(torch_operations, "_SCHEMAS", schemas)
+    with pytest.raises(ValueError, match="expected torch_nn::_linear_cross_entropy_batch_chunked with the schema"):
+        compat.patch_torch()
+    assert F.linear_cross_entropy is torchs_own
+    with compat.patch_torch(operations=False):
+        assert F.linear_cross_entropy is not torchs_own
 
 
 def test_patch_torch_refuses_other_parameters(monkeypatch):

@@ -12,6 +12,7 @@ ABI_VERSION = 1
 STATUS_BYTES = 64  # TW_CALL_STATUS_BYTES
 PASS_FUSED, PASS_BACKWARD = 0, 1  # tw_pass
 REDUCTIONS = {"mean": 0, "sum": 1, "none": 2}  # tw_reduction
+OBJECTIVES = {"log_prob": 0, "prob": 1}  # tw_objective
 CPU, CUDA = 1, 2  # DLPack's kDLCPU, kDLCUDA
 
 

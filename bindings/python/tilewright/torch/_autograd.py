@@ -23,7 +23,10 @@ _NONE = REDUCTIONS["none"]
 
 
 def _forward(operation, input, weight, bias, target, class_weight, row_factor, plan: LinearPlan):
-    """Loss, [lse, entropy, argmax, correct], losses of the rows, [d_input, d_weight, d_bias]; None: not there."""
+    """Loss, [lse, entropy, argmax, correct, monitored], losses of the rows, [d_input, d_weight, d_bias].
+
+    None: not there.
+    """
     computed = computed_of(input, weight, bias, plan.compute)
     options = plan.options if row_factor is None else (_NONE, *plan.options[1:])
     wants = plan.stored()
@@ -86,7 +89,7 @@ class LinearCrossEntropy(torch.autograd.Function):
         made = asked.run(input, weight, bias, target, class_weight) if asked.is_direct else None
         if made is None:
             made, row_losses = _forward_of_any(input, weight, bias, target, class_weight, row_factor, plan)
-        loss, lse, entropy, argmax, correct, *gradients = made
+        loss, lse, entropy, argmax, correct, monitored, *gradients = made
         ctx.set_materialize_grads(False)
         ctx.asked = asked
         ctx.row_losses = row_losses if row_losses is not None and ctx.needs_input_grad[5] else None
@@ -94,8 +97,8 @@ class LinearCrossEntropy(torch.autograd.Function):
         ctx.save_for_backward(input, weight, bias, target, class_weight, row_factor, lse)
         if plan.has_loss_alone:
             return loss
-        ctx.mark_non_differentiable(*(t for t in (argmax, correct) if t is not None))
-        return loss, lse if plan.wants[0] else None, entropy, argmax, correct
+        ctx.mark_non_differentiable(*(t for t in (argmax, correct, monitored) if t is not None))
+        return loss, lse if plan.wants[0] else None, entropy, argmax, correct, monitored
 
     @staticmethod
     def backward(ctx, grad_loss, grad_lse=None, grad_entropy=None, *_):
@@ -212,9 +215,9 @@ class CompiledLinearCrossEntropy(torch.autograd.Function):
             ctx.save_for_backward(input, weight, bias, target, class_weight, row_factor, extras[0], row_losses)
         if plan.has_loss_alone:
             return loss
-        lse, entropy, argmax, correct = extras
-        ctx.mark_non_differentiable(*(t for t in (argmax, correct) if t is not None))
-        return loss, lse if plan.wants[0] else None, entropy, argmax, correct
+        lse, entropy, argmax, correct, monitored = extras
+        ctx.mark_non_differentiable(*(t for t in (argmax, correct, monitored) if t is not None))
+        return loss, lse if plan.wants[0] else None, entropy, argmax, correct, monitored
 
     @staticmethod
     def backward(ctx, grad_loss, grad_lse=None, grad_entropy=None, *_):

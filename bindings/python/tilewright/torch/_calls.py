@@ -31,20 +31,22 @@ class Options(NamedTuple):
     margin: Optional[tuple] = None  # (margin, scale)
     workspace_limit: int = 0
     quiet_zeros: bool = True
+    objective: int = 0  # tw_objective
     tf32: bool = False
     accumulate: bool = False
 
     def over_logits(self) -> CrossEntropyOptions:
-        return CrossEntropyOptions(ctypes.sizeof(CrossEntropyOptions), self.reduction, 0, self.ignore_index,
-                                   self.label_smoothing, self.z_loss, self.logit_scale, self.softcap)
+        return CrossEntropyOptions(
+            ctypes.sizeof(CrossEntropyOptions), self.reduction, self.objective, self.ignore_index, self.label_smoothing,
+            self.z_loss, self.logit_scale, self.softcap)
 
     def linear(self) -> LinearCrossEntropyOptions:
         has_margin = self.margin is not None
         margin, scale = self.margin if has_margin else (0.0, 1.0)
         return LinearCrossEntropyOptions(
-            ctypes.sizeof(LinearCrossEntropyOptions), self.reduction, 0, self.ignore_index, self.label_smoothing,
-            self.z_loss, self.logit_scale, self.softcap, 0, has_margin, margin, scale, self.workspace_limit, self.tf32,
-            self.quiet_zeros, self.accumulate, 0, None)
+            ctypes.sizeof(LinearCrossEntropyOptions), self.reduction, self.objective, self.ignore_index,
+            self.label_smoothing, self.z_loss, self.logit_scale, self.softcap, 0, has_margin, margin, scale,
+            self.workspace_limit, self.tf32, self.quiet_zeros, self.accumulate, 0, None)
 
 
 class Kind(NamedTuple):

@@ -19,7 +19,7 @@ _library = torch.library.Library("tilewright", "DEF")
 
 _LOSS_OPTIONS = ("int reduction, int ignore_index, float label_smoothing, float z_loss, float logit_scale, "
                  "float softcap")
-_LINEAR_OPTIONS = _LOSS_OPTIONS + ", float[]? margin, int workspace_limit, bool quiet_zeros"
+_LINEAR_OPTIONS = _LOSS_OPTIONS + ", float[]? margin, int workspace_limit, bool quiet_zeros, int objective"
 _LINEAR_INPUTS = "Tensor input, Tensor weight, Tensor target, Tensor? bias, Tensor? class_weight"
 
 
@@ -52,13 +52,17 @@ def allows_tf32(matrix: Tensor) -> bool:
 
 _ROW_TYPES = (torch.float32, torch.float32, torch.int32, torch.int32)
 _ROW_NAMES = ("lse", "entropy", "argmax", "correct")
+_MONITORED = 6  # kMonitoredQuantities
 
 
 def _row_outputs(like: Tensor, wants: List[bool]) -> dict:
-    """Empty vectors of a row's values: those of lse, entropy, argmax and correct that are wanted."""
+    """Empty vectors of what is wanted: of the rows' lse, entropy, argmax and correct, then what is monitored of all."""
     rows = like.shape[0]
-    return {name: like.new_empty(rows, dtype=type)
-            for name, type, wanted in zip(_ROW_NAMES, _ROW_TYPES, wants) if wanted}
+    outputs = {name: like.new_empty(rows, dtype=type)
+               for name, type, wanted in zip(_ROW_NAMES, _ROW_TYPES, wants) if wanted}
+    if any(wants[4:]):
+        outputs["monitored"] = like.new_empty(_MONITORED, dtype=torch.float32)
+    return outputs
 
 
 def _loss(like: Tensor, reduction: int) -> Tensor:
@@ -88,9 +92,9 @@ def _margin(margin):
 
 
 def linear_forward(input, weight, target, bias, class_weight, upstream, reduction, ignore_index, label_smoothing,
-                   z_loss, logit_scale, softcap, margin, workspace_limit, quiet_zeros, wants, d_input, d_weight,
-                   d_bias) -> List[Tensor]:
-    """The losses, what `wants` asks for of (lse, entropy, argmax, correct), and the gradients for the upstream one.
+                   z_loss, logit_scale, softcap, margin, workspace_limit, quiet_zeros, objective, wants, d_input,
+                   d_weight, d_bias) -> List[Tensor]:
+    """The losses, what `wants` asks for of (lse, entropy, argmax, correct, monitored), and the gradients.
 
     Args:
         input: N×H. weight: V×H, of its type. target: N, int32 or int64. bias: V. class_weight: V.
@@ -99,17 +103,18 @@ def linear_forward(input, weight, target, bias, class_weight, upstream, reductio
     """
     device, entry, inputs = linear_entry(input, weight, target, bias, class_weight, upstream, reduction, ignore_index,
                                          label_smoothing, z_loss, logit_scale, softcap, margin, workspace_limit,
-                                         quiet_zeros, wants, d_input, d_weight, d_bias)
+                                         quiet_zeros, objective, wants, d_input, d_weight, d_bias)
     device.poll()
     return entry.run(inputs, device, reports=True)
 
 
 def linear_entry(input, weight, target, bias, class_weight, upstream, reduction, ignore_index, label_smoothing, z_loss,
-                 logit_scale, softcap, margin, workspace_limit, quiet_zeros, wants, d_input, d_weight, d_bias) -> tuple:
+                 logit_scale, softcap, margin, workspace_limit, quiet_zeros, objective, wants, d_input, d_weight,
+                 d_bias) -> tuple:
     """(device, prepared call, tensors that it is run with), of the arguments of `linear_forward`."""
     device = device_of(input)
     options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, _margin(margin),
-                      workspace_limit, quiet_zeros, allows_tf32(input))
+                      workspace_limit, quiet_zeros, objective, allows_tf32(input))
     inputs = (_rows(input), _rows(weight), target.contiguous(), _contiguous(bias), _dense(class_weight),
               _dense(upstream))
     entry = _calls.entry_of(
@@ -119,8 +124,8 @@ def linear_entry(input, weight, target, bias, class_weight, upstream, reduction,
 
 
 def _linear_forward_fake(input, weight, target, bias, class_weight, upstream, reduction, ignore_index,
-                         label_smoothing, z_loss, logit_scale, softcap, margin, workspace_limit, quiet_zeros, wants,
-                         d_input, d_weight, d_bias):
+                         label_smoothing, z_loss, logit_scale, softcap, margin, workspace_limit, quiet_zeros, objective,
+                         wants, d_input, d_weight, d_bias):
     return list(_forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias).values())
 
 
@@ -139,10 +144,10 @@ def _backward_inputs(input, weight, target, bias, class_weight, lse, grad_loss, 
 
 def linear_backward(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, reduction,
                     ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, workspace_limit, quiet_zeros,
-                    d_input, d_weight, d_bias) -> List[Tensor]:
+                    objective, d_input, d_weight, d_bias) -> List[Tensor]:
     """The gradients from the lse of a forward call, for the gradients that arrive for loss, lse and entropy."""
     options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, _margin(margin),
-                      workspace_limit, quiet_zeros, allows_tf32(input))
+                      workspace_limit, quiet_zeros, objective, allows_tf32(input))
     inputs = _backward_inputs(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
                               reduction)
     return _calls.run(device_of(input), _calls.BACKWARD, options, (d_input, d_weight, d_bias), inputs,
@@ -151,7 +156,7 @@ def linear_backward(input, weight, target, bias, class_weight, lse, grad_loss, g
 
 def _linear_backward_fake(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
                           reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin,
-                          workspace_limit, quiet_zeros, d_input, d_weight, d_bias):
+                          workspace_limit, quiet_zeros, objective, d_input, d_weight, d_bias):
     return list(_gradients(input, weight, bias, d_input, d_weight, d_bias).values())
 
 
@@ -218,8 +223,8 @@ for _name, _function, _fake in (
         ("linear_backward", linear_backward, _linear_backward_fake),
         ("logits_forward", logits_forward, _logits_forward_fake),
         ("logits_backward", logits_backward, _logits_backward_fake)):
-    for _key in ("CPU", "CUDA"):
-        _library.impl(_name, _function, _key)
+    for _key in ("CPU", "CUDA"):  # torch.compile knows the operation, and shall not look inside when it runs
+        _library.impl(_name, torch._disable_dynamo(_function), _key)
     torch.library.register_fake(f"tilewright::{_name}", _fake, lib=_library)
 
 

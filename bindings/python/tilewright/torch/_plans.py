@@ -13,9 +13,9 @@ from . import _calls, _ops
 class LinearPlan(NamedTuple):
     """What a call is asked for, beside its tensors."""
 
-    options: tuple  # of Options, reduction to quiet_zeros
+    options: tuple  # of Options, reduction to objective
     compute: torch.dtype  # of the products: input's and weight's type, or autocast's
-    wants: Tuple[bool, bool, bool, bool]  # lse, entropy, argmax, correct
+    wants: Tuple[bool, ...]  # lse, entropy, argmax, correct, monitored
     needs: Tuple[bool, bool, bool]  # gradients: input, weight, bias
     saves_gradients: bool
     main_grad: bool
@@ -27,7 +27,7 @@ class LinearPlan(NamedTuple):
         return not any(self.wants)
 
     def stored(self) -> tuple:
-        """Which of (lse, entropy, argmax, correct) a forward call stores: a backward call may need lse."""
+        """Which of (lse, entropy, argmax, correct, monitored) a forward call stores: a backward call may need lse."""
         return self.wants[0] or any(self.needs), *self.wants[1:]
 
 
@@ -92,7 +92,7 @@ class Asked:
         return entry
 
     def run(self, input, weight, bias, target, class_weight) -> Optional[list]:
-        """Loss, lse, entropy, argmax, correct and the gradients of input, weight and bias, None: not there.
+        """Loss, lse, entropy, argmax, correct, monitored and the gradients of input, weight and bias, None: not there.
 
         None if this call is none for the prepared one: its matrices are not aligned, or a mode of torch watches.
         """
@@ -108,8 +108,8 @@ class Asked:
         self._device.poll()
         made = entry.run(inputs, self._device, True)
         made = [None if place is None else made[place] for place in self._places]
-        if made[5] is not None and input.dim() != 2:
-            made[5] = made[5].view(input.shape)
+        if made[6] is not None and input.dim() != 2:
+            made[6] = made[6].view(input.shape)
         return made
 
     def scale(self, which: int, gradient: Tensor, factor: Tensor) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .._errors import UserError
-from .._library import REDUCTIONS
+from .._library import OBJECTIVES, REDUCTIONS
 from . import _ops
 from ._autograd import (Asked, CompiledCrossEntropy, CompiledLinearCrossEntropy, CrossEntropy, LinearPlan,
                         apply_linear)
@@ -31,6 +31,9 @@ class LossOutput(NamedTuple):
     """int32: 1 where the class with the largest logit is the target."""
     argmax: Optional[Tensor] = None
     """int32: the first class with the largest logit."""
+    monitored: Optional[Tensor] = None
+    """float32, (6,), of the rows that are not ignored, or 0: the largest logit; the means of the 2-norm of a row's
+    logits, of entropy, of lse² and of lse; the share of rows that are correct. Has no gradient."""
 
 
 def _expect(condition: bool, name: str, expected: str, found) -> None:
@@ -165,6 +168,8 @@ def linear_cross_entropy(
     return_entropy: bool = False,
     return_correct: bool = False,
     return_argmax: bool = False,
+    return_monitored: bool = False,
+    objective: str = "log_prob",
     workspace_limit: Optional[int] = None,
     quiet_zeros: bool = True,
     main_grad: bool = False,
@@ -195,6 +200,8 @@ def linear_cross_entropy(
         row_weight: (...) or, with a shift, its last dimension less that: factor of each row's loss; differentiable. The
             divisor of a mean does not change.
         return_lse, return_entropy, return_correct, return_argmax: return a LossOutput with these values of the rows.
+        return_monitored: return a LossOutput with what is monitored of all rows. Not with a group.
+        objective: 'prob': a row's loss is −p_y, not −log p_y (then no other term goes with it). Not with a group.
         workspace_limit: bytes of device memory beside inputs and outputs; None: no limit.
         quiet_zeros: gradients of bfloat16 take probabilities below 2^-30 as 0, which is faster.
         main_grad: dW is added to linear_weight.main_grad, (V, H), float32, during the backward call, and not to .grad.
@@ -220,6 +227,8 @@ def linear_cross_entropy(
     if main_grad:
         _check_main_grad(linear_weight)
     if group is not None:
+        _expect(not return_monitored and objective == "log_prob", "group", "neither monitored values nor 'prob'",
+                f"return_monitored={return_monitored}, objective={objective!r}")
         from . import _parallel  # which calls this function for the rank's own classes
 
         return _output(*_parallel.linear_cross_entropy(
@@ -232,7 +241,8 @@ def linear_cross_entropy(
         margin = tuple(margin)
     tensors = (input, linear_weight, target, linear_bias, weight, row_weight)
     options = (reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift, workspace_limit,
-               quiet_zeros, main_grad, return_lse, return_entropy, return_argmax, return_correct)
+               quiet_zeros, main_grad, objective, return_lse, return_entropy, return_argmax, return_correct,
+               return_monitored)
     if torch.compiler.is_compiling():
         asked, plan = None, _plan_of(tensors, *options)
     else:
@@ -252,11 +262,11 @@ def linear_cross_entropy(
     if plan.has_loss_alone:
         if reduction != "none":
             return outputs
-        outputs = (outputs, None, None, None, None)
-    loss, lse, entropy, argmax, correct = outputs
+        outputs = (outputs, None, None, None, None, None)
+    loss, lse, entropy, argmax, correct, monitored = outputs
     if reduction == "none" and row_weight is not None:
         loss = loss * row_weight.reshape(-1)
-    return _output(loss, lse, entropy, correct, argmax, target.shape, shift, reduction)
+    return _output(loss, lse, entropy, correct, argmax, target.shape, shift, reduction, monitored)
 
 
 _plans = {}
@@ -307,13 +317,14 @@ def _is_direct(tensors: tuple, compute: torch.dtype) -> bool:
 
 
 def _plan_of(tensors, reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift,
-             workspace_limit, quiet_zeros, main_grad, *wants) -> LinearPlan:
+             workspace_limit, quiet_zeros, main_grad, objective, *wants) -> LinearPlan:
     """Checks the arguments of `linear_cross_entropy`; what they ask for."""
     input, linear_weight, target, linear_bias, weight, row_weight = tensors
     _check_linear(input, linear_weight, linear_bias, target, (("weight", weight), ("row_weight", row_weight)))
     _check_target(target, input.shape[:-1], shift)
     _check_class_weight(weight, linear_weight.shape[0])
     options = _loss_options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
+    _expect(objective in OBJECTIVES, "objective", "'log_prob' or 'prob'", repr(objective))
     if margin is not None:
         margin = (float(margin), 1.0) if isinstance(margin, (int, float)) else (float(margin[0]), float(margin[1]))
     limit = 0 if workspace_limit is None else int(workspace_limit)
@@ -326,8 +337,9 @@ def _plan_of(tensors, reduction, ignore_index, label_smoothing, z_loss, logit_sc
     if torch.compiler.is_compiling() and (wants[0] or wants[1]):
         saves_gradients = False  # the graph cannot tell whether a gradient arrives for lse or entropy
     return LinearPlan(
-        options=(*options, margin, limit, quiet_zeros), compute=_compute_type(input, linear_weight), wants=wants,
-        needs=needs, saves_gradients=saves_gradients, main_grad=main_grad,
+        options=(*options, margin, limit, quiet_zeros, OBJECTIVES[objective]),
+        compute=_compute_type(input, linear_weight), wants=wants, needs=needs, saves_gradients=saves_gradients,
+        main_grad=main_grad,
         dtypes=(input.dtype, linear_weight.dtype, None if linear_bias is None else linear_bias.dtype))
 
 
@@ -335,12 +347,12 @@ def _shifted(shape: torch.Size, shift: int) -> torch.Size:
     return torch.Size((*shape[:-1], shape[-1] - shift)) if shift else shape
 
 
-def _output(loss, lse, entropy, correct, argmax, shape, shift, reduction) -> Union[Tensor, LossOutput]:
+def _output(loss, lse, entropy, correct, argmax, shape, shift, reduction, monitored=None) -> Union[Tensor, LossOutput]:
     if reduction == "none":
         loss = _rows_again(loss, shape, shift)
-    if all(extra is None for extra in (lse, entropy, correct, argmax)):
+    if all(extra is None for extra in (lse, entropy, correct, argmax, monitored)):
         return loss
-    return LossOutput(loss, *(_rows_again(extra, shape, shift) for extra in (lse, entropy, correct, argmax)))
+    return LossOutput(loss, *(_rows_again(extra, shape, shift) for extra in (lse, entropy, correct, argmax)), monitored)
 
 
 def cross_entropy(
@@ -407,6 +419,7 @@ def selected_log_probs(
     ignore_index: int = -100,
     shift: int = 0,
     workspace_limit: Optional[int] = None,
+    group=None,
 ) -> Tuple[Tensor, Tensor]:
     """The log-probability of each row's target and the entropy of its probabilities, both differentiable (GRPO, PPO).
 
@@ -426,5 +439,5 @@ def selected_log_probs(
     output = linear_cross_entropy(
         input, linear_weight, target, linear_bias=linear_bias, reduction="none", ignore_index=ignore_index,
         logit_scale=1 / temperature, softcap=softcap, shift=shift, return_entropy=True,
-        workspace_limit=workspace_limit)
+        workspace_limit=workspace_limit, group=group)
     return -output.loss, output.entropy

@@ -40,8 +40,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--check", action="store_true", help="errors relative to float64 alone")
     parser.add_argument("--host", action="store_true", help="the host's time alone, at a small shape")
     parser.add_argument("--shape", type=_shape, metavar="N,H,V",
-                        help="of what is asked for; default on a GPU: 16384,4096,128256, of --check 2048,2048,65536, of "
-                        "--host 64,64,512")
+                        help="of what is asked for; default on a GPU: 16384,4096,128256, of --check "
+                        "2048,2048,65536, of --host 64,64,512")
     parser.add_argument("--trl-shape", type=_shape, metavar="N,H,V", help="default: 8192,4096,151936 on a GPU")
     parser.add_argument("--tests", metavar="FOLDER", help="run the package's tests there first, on the device")
     parser.add_argument("--no-peers", action="store_true", help="of --main-shape: ours and the products alone")

@@ -1,26 +1,29 @@
 """Attributes that are set for a time."""
 
+from typing import Callable
+
 _MISSING = object()
 
 
 class Patch:
-    """Attributes that were replaced; `undo` gives back what was there, once. Also a context manager."""
+    """What was replaced; `undo` gives back what was there, once. Also a context manager."""
 
     def __init__(self):
-        self._before = []
+        self._undoing = []
 
     def set(self, owner, name: str, value) -> None:
         """Replaces an attribute of a module or an instance; what stands in the instance itself is what comes back."""
-        self._before.append((owner, name, vars(owner).get(name, _MISSING)))
+        before = vars(owner).get(name, _MISSING)
+        self.later(lambda: delattr(owner, name) if before is _MISSING else setattr(owner, name, before))
         setattr(owner, name, value)
 
+    def later(self, call: Callable) -> None:
+        """Has `undo` make the call; the last one first."""
+        self._undoing.append(call)
+
     def undo(self) -> None:
-        while self._before:
-            owner, name, value = self._before.pop()
-            if value is _MISSING:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, value)
+        while self._undoing:
+            self._undoing.pop()()
 
     def __enter__(self) -> "Patch":
         return self

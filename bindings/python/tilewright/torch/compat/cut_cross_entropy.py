@@ -1,12 +1,54 @@
 """Apple's cut_cross_entropy."""
 
+from dataclasses import dataclass
 from typing import Optional, Union
 
 import torch
+import torch.distributed
 from torch import Tensor
 
 from ..._errors import UserError
 from ..functional import linear_cross_entropy as _linear_cross_entropy
+
+
+@dataclass
+class VocabParallelOptions:
+    """The classes start … stop-1 are this rank's; ranks of the group (None: of all) have them in their order."""
+
+    start: int
+    stop: int
+    group: Optional["torch.distributed.ProcessGroup"] = None
+    reduce_e_grad: bool = True
+    """Whether e's gradient is added up over the ranks."""
+
+    @classmethod
+    def from_vocab(cls, vocab_size: int, group=None, reduce_e_grad: bool = True) -> "VocabParallelOptions":
+        """Equal parts; the first ranks have one class more where they must."""
+        rank, ranks = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
+        size, more = divmod(vocab_size, ranks)
+        start = rank * size + min(rank, more)
+        return cls(start, start + size + (rank < more), group, reduce_e_grad)
+
+    for_vocab = from_vocab
+
+
+_agreed = set()  # of (group, start, stop): ranges that are known to follow each other
+
+
+def _group_of(options, classes: int):
+    """The group of the options; the first call with such a range compares it with all ranks', and waits for it."""
+    if options.stop - options.start != classes:
+        raise UserError(f"vocab_parallel_options: expected {classes} classes, as c has rows, found {options.start} to "
+                        f"{options.stop}")
+    group = torch.distributed.group.WORLD if options.group is None else options.group
+    key = (group, options.start, options.stop)
+    if key not in _agreed:
+        ranges = [None] * torch.distributed.get_world_size(group)
+        torch.distributed.all_gather_object(ranges, (options.start, options.stop), group=group)
+        if [start for start, _ in ranges] != [0] + [stop for _, stop in ranges[:-1]]:
+            raise UserError(f"vocab_parallel_options: expected ranges that follow each other by rank, found {ranges}")
+        _agreed.add(key)
+    return group
 
 
 def linear_cross_entropy(
@@ -17,13 +59,16 @@ def linear_cross_entropy(
 ):
     """As theirs: e (..., H), c (V, H), targets (...). A loss, or (loss, lse) with return_lse.
 
-    No gradient is left out and all sums are float32: the filters and accum_… have no meaning. The order of the
-    arguments is that of their repository; their release 25.1.1 has no bias: give ignore_index and what follows by name.
+    vocab_parallel_options: c has this rank's classes, targets number those of all ranks. No gradient is left out and all
+    sums are float32: the filters and accum_… have no meaning. The order of the arguments is that of their repository;
+    their release 25.1.1 has no bias: give ignore_index and what follows by name.
     """
-    if vocab_parallel_options is not None:
-        raise UserError("vocab_parallel_options: expected None: a vocabulary over several GPUs is not offered yet")
+    parallel = {}
+    if vocab_parallel_options is not None:  # theirs will do as well
+        reduction_of_e = "all_reduce" if getattr(vocab_parallel_options, "reduce_e_grad", True) else "none"
+        parallel = dict(group=_group_of(vocab_parallel_options, c.shape[0]), dx_reduce=reduction_of_e)
     out = _linear_cross_entropy(e, c, targets, linear_bias=bias, ignore_index=ignore_index, softcap=softcap,
-                                reduction=reduction, shift=int(shift), return_lse=return_lse)
+                                reduction=reduction, shift=int(shift), return_lse=return_lse, **parallel)
     return (out.loss, out.lse) if return_lse else out
 
 

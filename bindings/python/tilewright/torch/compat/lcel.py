@@ -8,30 +8,28 @@ from torch import Tensor
 from ..functional import linear_cross_entropy as _linear_cross_entropy
 
 
-def _call(x, y, weight, ignore_index, z_regularization, logit_scale, monitoring):
-    """Loss, mean of lse², mean entropy (0 if not monitored).
-
-    The kernels read rows of classes: the weight is transposed here, which makes a copy of it."""
-    out = _linear_cross_entropy(x, weight.t().contiguous(), y, ignore_index=ignore_index, z_loss=z_regularization,
-                                logit_scale=logit_scale, return_lse=True, return_entropy=monitoring)
-    count = (y != ignore_index).sum().clamp_min(1)
-    z_value = out.lse.detach().square().sum() / count
-    entropy = out.entropy.detach().sum() / count if monitoring else torch.zeros_like(z_value)
-    return out.loss, z_value, entropy
-
-
 def linear_cross_entropy(x: Tensor, y: Tensor, At: Tensor, ignore_index: int = -100, z_regularization: float = 0.0,
                          logit_scale: float = 1.0, N_chunk_size: int = 4096, monitoring: bool = False):
-    """As theirs: x (..., H), y (...), At (H, V). (loss, mean of lse², largest logit, mean entropy, norm of the logits).
+    """As theirs: x (..., H), y (...), At (H, V).
 
-    N_chunk_size has no meaning. The largest logit and the norm are not made: NaN. The entropy is 0 if not monitored."""
-    loss, z_value, entropy = _call(x, y, At, ignore_index, z_regularization, logit_scale, monitoring)
-    unknown = torch.full_like(z_value, math.nan)
-    return loss, z_value, unknown, entropy, unknown
+    Returns loss, mean of lse², largest logit, mean entropy, mean of the rows' norms.
+
+    Without monitoring the last three are 0. All are of the rows that are not ignored. N_chunk_size has no meaning. The
+    kernels read rows of classes: At is transposed here, which makes a copy of it."""
+    out = _linear_cross_entropy(x, At.t().contiguous(), y, ignore_index=ignore_index, z_loss=z_regularization,
+                                logit_scale=logit_scale, return_lse=not monitoring, return_monitored=monitoring)
+    if monitoring:
+        largest, norm, entropy, z_value, _, _ = out.monitored.unbind()
+        return out.loss, z_value, largest, entropy, norm
+    count = (y != ignore_index).sum().clamp_min(1)
+    z_value = out.lse.detach().square().sum() / count
+    nothing = torch.zeros_like(z_value)
+    return out.loss, z_value, nothing, nothing, nothing
 
 
 class LinearCrossEntropyLoss(torch.nn.Linear):
-    """As theirs: called with (x, y); `monitoring` = True puts z_value and logit_entropy into `latest_metrics`."""
+    """As theirs: called with (x, y). Where `monitoring` is True, `latest_metrics` has logit_norm, logit_max,
+    logit_entropy and z_value of the last call."""
 
     def __init__(self, in_features: int, out_features: int, device=None, dtype=None, ignore_index: int = -100,
                  logit_scale: float = 1.0, z_regularization: float = 0.0, N_chunk_size: int = 4096, init_method=None):
@@ -53,8 +51,9 @@ class LinearCrossEntropyLoss(torch.nn.Linear):
         torch.nn.init.trunc_normal_(self.weight, std=deviation, a=-3 * deviation, b=3 * deviation)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        loss, z_value, entropy = _call(x, y, self.weight, self.ignore_index, self.z_regularization, self.logit_scale,
-                                       self.monitoring)
+        loss, z_value, largest, entropy, norm = linear_cross_entropy(
+            x, y, self.weight, self.ignore_index, self.z_regularization, self.logit_scale, monitoring=self.monitoring)
         if self.monitoring:
-            self.latest_metrics = {"z_value": z_value, "logit_entropy": entropy}
+            self.latest_metrics = {"logit_norm": norm, "logit_max": largest, "logit_entropy": entropy,
+                                   "z_value": z_value}
         return loss

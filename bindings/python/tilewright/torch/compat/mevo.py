@@ -17,6 +17,8 @@ class MemoryEfficientVocabOutput(torch.nn.Module):
         tile_factor: has no meaning here.
         reduction: 'sum', or 'mean' over all rows.
         margin, scale: large margin cosine loss where scale is given.
+
+    Its attribute log_softmax, True at first, may be set to False: then a row's loss is −p of its target.
     """
 
     def __init__(self, proj_weight: torch.nn.Parameter, tile_factor: int = 16, reduction: str = "sum",
@@ -26,12 +28,14 @@ class MemoryEfficientVocabOutput(torch.nn.Module):
             raise UserError(f"reduction: expected 'sum' or 'mean', found {reduction!r}")
         self.proj_weight = proj_weight
         self.reduction, self.margin, self.scale = reduction, margin, scale
+        self.log_softmax = True
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         if not self.training:
             return self.eval_forward(input)
         margin = None if self.scale is None else (self.margin, self.scale)
-        return linear_cross_entropy(input, self.proj_weight, target, reduction=self.reduction, margin=margin)
+        return linear_cross_entropy(input, self.proj_weight, target, reduction=self.reduction, margin=margin,
+                                    objective="log_prob" if self.log_softmax else "prob")
 
     def eval_forward(self, input: Tensor) -> Tensor:
         """The logits, (..., V); with a scale, cosines times it."""

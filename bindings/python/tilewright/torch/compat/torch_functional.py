@@ -8,6 +8,7 @@ import torch
 from ..._errors import UserError
 from ..functional import linear_cross_entropy
 from ._patch import Patch
+from .torch_operations import patch_operations
 
 _EXPECTED = ("input", "linear_weight", "target", "linear_bias", "weight", "reduction", "ignore_index",
              "label_smoothing", "options")
@@ -23,15 +24,19 @@ def _is_ours(input, linear_weight, target, linear_bias, weight) -> bool:
             and input.device.type in ("cpu", "cuda") and not (weight is not None and weight.requires_grad))
 
 
-def patch_torch() -> Patch:
+def patch_torch(operations: bool = True) -> Patch:
     """Puts ours in the place of torch.nn.functional.linear_cross_entropy, which torch.nn.LinearCrossEntropyLoss calls.
 
+    With `operations` also in the place of the private operations that torch's makes such a loss with where it has
+    options; they are reached by graphs that were compiled before, and by who imported the function itself before. Their
+    loss has input's type.
+
     `options` has then no meaning; the loss is float32; a mean of no rows is 0, not NaN. Calls that ours does not make
-    (class probabilities, K-dimensional losses, float64) go to torch's. Whoever imported the function itself before
-    keeps torch's.
+    (class probabilities, K-dimensional losses, float64) go to torch's.
 
     Raises:
-        tilewright.UserError: this torch has no such function, or one with other parameters.
+        tilewright.UserError: this torch has no such function, or one with other parameters; or operations of another
+            schema.
     """
     functional = torch.nn.functional
     theirs = getattr(functional, "linear_cross_entropy", None)
@@ -54,5 +59,7 @@ def patch_torch() -> Patch:
                                     label_smoothing=label_smoothing)
 
     patch = Patch()
+    if operations:
+        patch_operations(patch, _is_ours)
     patch.set(functional, "linear_cross_entropy", patched)
     return patch
