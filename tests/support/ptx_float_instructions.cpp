@@ -16,8 +16,8 @@ Operand computeFloat(const Operation &op, const std::vector<Operand> &x) {
     return [=](const Thread &t) {
       float v[3] = {};
       for (std::size_t i = 0; i < x.size(); ++i)
-        v[i] = toFloat(x[i](t));
-      return toBits(f(v[0], v[1], v[2]));
+        v[i] = op.real(x[i](t));
+      return op.fromReal(f(v[0], v[1], v[2]));
     };
   };
   if (name == "add") return of([](float p, float q, float) { return p + q; });
@@ -49,10 +49,10 @@ Operand convert(const Operation &op, const std::vector<Operand> &x) {
     };
   const Operation to(op.parts[op.parts.size() - 2]);
   const std::string &type = to.parts[0], &from = op.parts.back();
-  if (from == "f32" && to.kind != 'f' && to.kind != 'b') {
+  if (op.kind == 'f' && to.kind != 'f' && to.kind != 'b') {
     if (!op.has("rzi")) fail("rounding of floats to integers but towards zero");
     return [=](const Thread &t) {
-      return to.cut(static_cast<uint64_t>(static_cast<int64_t>(toFloat(x[0](t)))));
+      return to.cut(static_cast<uint64_t>(static_cast<int64_t>(op.real(x[0](t)))));
     };
   }
   if (from == "f32") {
@@ -66,7 +66,8 @@ Operand convert(const Operation &op, const std::vector<Operand> &x) {
   if (from == "f16")
     return [=](const Thread &t) { return toBits(floatFromF16(static_cast<uint16_t>(x[0](t)))); };
   if (from == "bf16") return [=](const Thread &t) { return x[0](t) << 16; };
-  if (type == "f32") return [=](const Thread &t) { return toBits(static_cast<float>(op.number(x[0](t)))); };
+  if (to.kind == 'f')
+    return [=](const Thread &t) { return to.fromReal(static_cast<float>(op.number(x[0](t)))); };
   return [=](const Thread &t) { return to.cut(static_cast<uint64_t>(op.number(x[0](t)))); };
 }
 

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/number_formats.h"
+
 namespace tilewright::test::ptx {
 
 constexpr int kWarp = 32; ///< threads
@@ -120,6 +122,9 @@ using Warp = std::vector<Thread *>;
 struct Operation {
   explicit Operation(const std::string &text);
   bool has(const std::string &part) const;
+  /// A number of kind f, of 16 (f16) or 32 bits.
+  float real(uint64_t x) const { return bits == 16 ? floatFromF16(static_cast<uint16_t>(x)) : toFloat(x); }
+  uint64_t fromReal(float x) const { return bits == 16 ? f16FromDouble(x) : toBits(x); }
   uint64_t cut(uint64_t x) const { return bits >= 64 || bits == 0 ? x : x & ((uint64_t(1) << bits) - 1); }
   int64_t number(uint64_t x) const; ///< as its type says
 

@@ -9,7 +9,7 @@ namespace {
 Operand compare(const Operation &op, const std::vector<Operand> &x) {
   const std::string &how = op.parts[1];
   const auto with = [&](auto f) -> Operand {
-    if (op.kind == 'f') return [=](const Thread &t) { return f(toFloat(x[0](t)), toFloat(x[1](t))); };
+    if (op.kind == 'f') return [=](const Thread &t) { return f(op.real(x[0](t)), op.real(x[1](t))); };
     if (op.kind == 'u' && op.bits == 64) return [=](const Thread &t) { return f(x[0](t), x[1](t)); };
     return [=](const Thread &t) { return f(op.number(x[0](t)), op.number(x[1](t))); };
   };
