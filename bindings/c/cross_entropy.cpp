@@ -25,8 +25,7 @@ static Status readTensors(const tw_cross_entropy_tensors *given, DevicePlace pla
       {given->correct, "correct", 1, &t.correct},
       {given->monitored, "monitored", 1, &t.monitored},
   };
-  for (const Argument &argument : arguments)
-    TW_RETURN_IF_ERROR(readTensor(argument, place, use));
+  TW_RETURN_IF_ERROR(readAll(arguments, place, use));
   if (!given->logits) return expected("logits");
   if (!given->label) return expected("label");
   return {};
@@ -40,22 +39,15 @@ using namespace tilewright::c;
 tw_code tw_cross_entropy_prepare(tw_runtime *runtime, const tw_cross_entropy_tensors *tensors,
                                  const tw_cross_entropy_options *options, tw_cross_entropy **call,
                                  tw_error **error) {
-  if (call) *call = nullptr;
-  return guarded(error, [&]() -> Status {
-    if (!runtime) return expected("runtime");
-    if (!call) return expected("call");
-    CrossEntropyTensors t;
-    CrossEntropyOptions o;
-    TW_RETURN_IF_ERROR(readTensors(tensors, runtime->place, Use::prepare, t));
+  const auto make = [&](Runtime &in, const CrossEntropyTensors &given) -> StatusOr<PreparedCrossEntropy> {
+    CrossEntropyOptions read;
     if (options) {
       TW_RETURN_IF_ERROR(checkStruct(options, "options"));
-      TW_RETURN_IF_ERROR(readLossOptions(*options, o));
+      TW_RETURN_IF_ERROR(readLossOptions(*options, read));
     }
-    TW_ASSIGN_OR_RETURN(PreparedCrossEntropy prepared,
-                        PreparedCrossEntropy::prepare(*runtime->runtime, t, o));
-    *call = new tw_cross_entropy{{runtime->runtime, runtime->place, std::move(prepared)}};
-    return {};
-  });
+    return PreparedCrossEntropy::prepare(in, given, read);
+  };
+  return prepare(runtime, tensors, call, error, make);
 }
 
 void tw_cross_entropy_free(tw_cross_entropy *call) { release(call); }

@@ -30,8 +30,7 @@ Status readTensors(const tw_linear_cross_entropy_tensors *given, DevicePlace pla
       {given->correct, "correct", 1, &t.correct},
       {given->monitored, "monitored", 1, &t.monitored},
   };
-  for (const Argument &argument : arguments)
-    TW_RETURN_IF_ERROR(readTensor(argument, place, use));
+  TW_RETURN_IF_ERROR(readAll(arguments, place, use));
   if (!given->hidden) return expected("hidden");
   if (!given->weight) return expected("weight");
   if (!given->label) return expected("label");
@@ -69,23 +68,15 @@ using namespace tilewright::c;
 tw_code tw_linear_cross_entropy_prepare(tw_runtime *runtime, const tw_linear_cross_entropy_tensors *tensors,
                                         const tw_linear_cross_entropy_options *options, tw_pass pass,
                                         tw_linear_cross_entropy **call, tw_error **error) {
-  if (call) *call = nullptr;
-  return guarded(error, [&]() -> Status {
-    if (!runtime) return expected("runtime");
-    if (!call) return expected("call");
+  using Prepared = PreparedLinearCrossEntropy;
+  const auto make = [&](Runtime &in, const LinearCrossEntropyTensors &given) -> StatusOr<Prepared> {
     if (pass != TW_PASS_FUSED && pass != TW_PASS_BACKWARD)
       return userError("pass: expected a tw_pass, found " + std::to_string(static_cast<int>(pass)));
-    LinearCrossEntropyTensors t;
-    LinearCrossEntropyOptions o;
-    TW_RETURN_IF_ERROR(readTensors(tensors, runtime->place, Use::prepare, t));
-    TW_RETURN_IF_ERROR(readOptions(options, o));
-    TW_ASSIGN_OR_RETURN(
-        PreparedLinearCrossEntropy prepared,
-        PreparedLinearCrossEntropy::prepare(*runtime->runtime, t, o,
-                                            pass == TW_PASS_FUSED ? CallPass::fused : CallPass::backward));
-    *call = new tw_linear_cross_entropy{{runtime->runtime, runtime->place, std::move(prepared)}};
-    return {};
-  });
+    LinearCrossEntropyOptions read;
+    TW_RETURN_IF_ERROR(readOptions(options, read));
+    return Prepared::prepare(in, given, read, pass == TW_PASS_FUSED ? CallPass::fused : CallPass::backward);
+  };
+  return prepare(runtime, tensors, call, error, make);
 }
 
 void tw_linear_cross_entropy_free(tw_linear_cross_entropy *call) { release(call); }

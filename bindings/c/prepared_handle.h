@@ -14,6 +14,22 @@ template <typename Prepared, typename TensorsOfCall> struct PreparedHandle {
   Prepared call;
 };
 
+/// Makes the call and its handle. `make` gets the runtime and the tensors, and returns a StatusOr<Prepared>.
+template <typename Handle, typename Given, typename Make>
+tw_code prepare(tw_runtime *runtime, const Given *given, Handle **handle, tw_error **error,
+                const Make &make) noexcept {
+  if (handle) *handle = nullptr;
+  return guarded(error, [&]() -> Status {
+    if (!runtime) return expected("runtime");
+    if (!handle) return expected("call");
+    typename Handle::Tensors tensors;
+    TW_RETURN_IF_ERROR(readTensors(given, runtime->place, Use::prepare, tensors));
+    TW_ASSIGN_OR_RETURN(auto prepared, make(*runtime->runtime, tensors));
+    *handle = new Handle{{runtime->runtime, runtime->place, std::move(prepared)}};
+    return {};
+  });
+}
+
 /// Whether the call would run on these tensors; false of null.
 template <typename Handle, typename Given> int fits(const Handle *handle, const Given *given) noexcept {
   bool doFit = false;

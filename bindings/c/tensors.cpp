@@ -112,7 +112,6 @@ StatusOr<ElementType> elementTypeOf(DLDataType type) {
 
 Status readTensor(const Argument &argument, DevicePlace place, Use use) {
   *argument.result = {};
-  if (!argument.given) return {};
   const StatusOr<ElementType> element = elementTypeOf(argument.given->dtype);
   if (!element.ok()) return userError(std::string(argument.name) + ": " + element.status().message());
   argument.result->element = *element;

@@ -22,8 +22,15 @@ struct Argument {
   TensorRef *result;
 };
 
-/// Reads one tensor; a user error names it and says what does not fit.
+/// Reads one tensor that is given; a user error names it and says what does not fit.
 Status readTensor(const Argument &argument, DevicePlace place, Use use);
+
+/// All tensors of a call; the results of those that are not given stay as they are.
+template <std::size_t count> Status readAll(const Argument (&arguments)[count], DevicePlace place, Use use) {
+  for (const Argument &argument : arguments)
+    if (argument.given) TW_RETURN_IF_ERROR(readTensor(argument, place, use));
+  return {};
+}
 
 StatusOr<ElementType> elementTypeOf(DLDataType type);
 
