@@ -49,6 +49,17 @@ private:
   const uintptr_t address_;
 };
 
+/// The gradients that arrive with one call.
+struct Upstream {
+  bool loss = false, lse = false, entropy = false;
+
+  template <typename T> void addTo(T &t, const Tensors &make) const {
+    if (loss) t.gradOutput = make.ofLoss();
+    if (lse) t.gradLse = make.ofRows();
+    if (entropy) t.gradEntropy = make.ofRows();
+  }
+};
+
 class Collector {
 public:
   Collector(const CoveredCalls &calls, const Target &target, const DeviceInfo &device)
@@ -76,6 +87,20 @@ private:
   /// Gradients; with a frozen matrix the other one's alone.
   enum class Wanted { both, hidden, weight };
 
+  std::vector<Upstream> upstreams() const {
+    std::vector<Upstream> all = {{false, false, false}, {true, false, false}};
+    const auto addEach = [&all](bool Upstream::*which) {
+      const std::vector<Upstream> without = all;
+      for (Upstream upstream : without) {
+        upstream.*which = true;
+        all.push_back(upstream);
+      }
+    };
+    if (calls_.gradLse) addEach(&Upstream::lse);
+    if (calls_.gradEntropy) addEach(&Upstream::entropy);
+    return all;
+  }
+
   Status addLinear(const Tensors &make, int64_t rows, ElementType label) {
     const ElementType element = calls_.element;
     LinearCrossEntropyTensors inputs;
@@ -90,13 +115,13 @@ private:
       make.addOutputs(evaluation);
       TW_RETURN_IF_ERROR(add(evaluation, CallPass::fused));
       if (calls_.options.variant == Variant::lossOnly) continue;
-      for (const bool hasUpstream : {false, true})
+      for (const Upstream &upstream : upstreams())
         for (const Wanted wanted : {Wanted::both, Wanted::hidden, Wanted::weight}) {
           training = evaluation;
           backward = inputs;
           backward.savedLse = make.ofRows();
           for (LinearCrossEntropyTensors *t : {&training, &backward}) {
-            if (hasUpstream) t->gradOutput = make.ofLoss();
+            upstream.addTo(*t, make);
             if (wanted != Wanted::weight) t->dHidden = make.matrix(rows, calls_.hidden, element);
             if (wanted == Wanted::hidden) continue;
             t->dWeight = make.matrix(calls_.classes, calls_.hidden, calls_.dWeight);
@@ -125,9 +150,12 @@ private:
     make.addOutputs(t);
     TW_RETURN_IF_ERROR(add(t));
     t.dLogits = t.logits;
-    TW_RETURN_IF_ERROR(add(t));
-    t.gradOutput = make.ofLoss();
-    return add(t);
+    for (const Upstream &upstream : upstreams()) {
+      CrossEntropyTensors training = t;
+      upstream.addTo(training, make);
+      TW_RETURN_IF_ERROR(add(training));
+    }
+    return {};
   }
 
   Status add(const CrossEntropyTensors &tensors) {
@@ -163,6 +191,8 @@ std::string CoveredCalls::str() const {
       {options.accumulate, "accumulate"},
       {!options.flushSmallProbabilities, "no flush of small probabilities"},
       {monitored, "metrics"},
+      {gradLse, "gradients for lse"},
+      {gradEntropy, "gradients for entropy"},
       {!options.configuration.empty(), "a pinned configuration"},
   };
   for (const auto &[isOn, name] : parts)

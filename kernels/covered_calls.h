@@ -24,7 +24,9 @@ struct CoveredCalls {
   ElementType dWeight = ElementType::f32; ///< of dW: f32 or `element`; all other gradients are of `element`
   bool bias = false;                      ///< of f32, and of `element`
   bool classWeight = false;
-  bool monitored = false; ///< entropy, argmax, correct and monitored quantities are outputs
+  bool monitored = false;   ///< entropy, argmax, correct and monitored quantities are outputs
+  bool gradLse = false;     ///< calls with gradients may have one that arrives for lse,
+  bool gradEntropy = false; ///< and one for entropy
   /// Whether calls with matrices that do not begin at multiples of 16 bytes are covered, too. They need
   /// kernels of their own on a GPU with wgmma alone.
   bool unaligned = false;

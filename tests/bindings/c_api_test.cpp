@@ -130,6 +130,43 @@ TEST_F(CApi, aConfigurationCanBePinned) {
   EXPECT_EQ(prepare().code, TW_ERROR_USER);
 }
 
+/// Other tiles than planned ones: runtime_library_test.sh has a bundle of this configuration.
+TEST_F(CApi, aTunedConfigurationCanBePinned) {
+  const std::string text = "variant=whole chunk_rows=8 forward_rows=16 forward_columns=64 forward_step=0 "
+                           "dx_rows=16 dx_columns=64 dx_step=0 dw_rows=32 dw_columns=64 dw_step=0";
+  options.configuration = text.c_str();
+  expectOk(prepare());
+  EXPECT_EQ(text.rfind(tw_linear_cross_entropy_configuration(prepared), 0), 0u);
+  expectOk(run());
+  EXPECT_NEAR(l[0], std::log(static_cast<float>(kClasses)), 1e-6);
+}
+
+/// Σ g_i lse_i and Σ g_i entropy_i have gradients of their own, in the fused call and from a saved lse.
+TEST_F(CApi, gradientsOfLseAndEntropy) {
+  float g[kRows], savedLse[kRows];
+  for (int64_t i = 0; i < kRows; ++i)
+    g[i] = 1, savedLse[i] = std::log(static_cast<float>(kClasses));
+  for (int64_t c = 0; c < kClasses; ++c)
+    w[c * kHidden] = 1; // with x = 0 all probabilities are 1 / V: d(Σ lse)/dx_i is the mean of w's rows
+  Tensor gradient, saved;
+  gradient.set(g, kDLFloat, 32, kRows);
+  saved.set(savedLse, kDLFloat, 32, kRows);
+  for (const bool ofEntropy : {false, true}) {
+    tensors.grad_lse = &gradient.dl;
+    tensors.grad_entropy = ofEntropy ? &gradient.dl : nullptr; // equal logits: it is largest there
+    tensors.loss = &loss.dl, tensors.saved_lse = nullptr;
+    expectOk(prepare());
+    expectOk(run());
+    const float fused = dx[0];
+    EXPECT_NEAR(fused, 1, 1e-5) << ofEntropy; // all rows of w are equal: the loss's own gradient is 0
+    dx[0] = 0;
+    tensors.loss = nullptr, tensors.saved_lse = &saved.dl;
+    expectOk(prepare(TW_PASS_BACKWARD));
+    expectOk(run());
+    EXPECT_NEAR(dx[0], fused, 1e-5) << ofEntropy;
+  }
+}
+
 TEST_F(CApi, versions) {
   EXPECT_STREQ(tw_version(), TW_VERSION);
   EXPECT_EQ(tw_abi_version(), TW_ABI_VERSION);

@@ -35,6 +35,8 @@ StatusOr<CoveredCalls> readCalls(const Arguments &arguments) {
   calls.bias = arguments.has("--bias");
   calls.classWeight = arguments.has("--class-weight");
   calls.monitored = arguments.has("--metrics");
+  calls.gradLse = arguments.has("--grad-lse");
+  calls.gradEntropy = arguments.has("--grad-entropy");
   calls.unaligned = arguments.has("--unaligned");
   calls.overLogits = arguments.has("--over-logits");
   return calls;
@@ -121,6 +123,8 @@ Command exportCommand() {
       {"--workspace-limit", "BYTES", "that calls will give, as 268435456 or 256MiB (default: no limit)"},
       {"--configuration", "TEXT", "that calls with gradients will pin, as `tilewright tune` finds it"},
       {"--accumulate", "", "dW and db are added to what their buffers hold", OptionSpec::Kind::flag},
+      {"--grad-lse", "", "calls may have a gradient that arrives for lse, too", OptionSpec::Kind::flag},
+      {"--grad-entropy", "", "and one for entropy", OptionSpec::Kind::flag},
       {"--unaligned", "", "sm_90a: matrices that do not begin at multiples of 16 bytes, too",
        OptionSpec::Kind::flag},
       {"--units", "COUNT",
