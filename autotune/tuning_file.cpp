@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autotune/tuning_record.h"
+#include "compiler/base/memory_reserve.h"
 
 namespace tilewright {
 namespace {
@@ -277,6 +278,7 @@ json parse(const std::string &text) {
 } // namespace
 
 std::string encodeTuningFile(const TuningFile &file) {
+  UsesReserve forJson;
   json head;
   head["format"] = kFormat;
   head["version"] = kVersion;
@@ -291,6 +293,7 @@ std::string encodeTuningFile(const TuningFile &file) {
 }
 
 StatusOr<TuningFile> decodeTuningFile(const std::string &text) {
+  UsesReserve forJson;
   if (text.size() > kMaxTuningFileBytes)
     return userError("expected at most " + std::to_string(kMaxTuningFileBytes) + " bytes, found " +
                      std::to_string(text.size()));

@@ -10,6 +10,7 @@
 
 #include "compiler/base/env.h"
 #include "compiler/base/hash.h"
+#include "compiler/base/memory_reserve.h"
 #include "compiler/check_options.h"
 #include "compiler/cpu/emit_object.h"
 #include "compiler/dialect/kernel_signature.h"
@@ -129,6 +130,7 @@ Status generateCode(Artifact &artifact, ModuleOp lowered, const Target &target,
 bool hasCompiler() { return true; }
 
 StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const CompileOptions &options) {
+  UsesReserve forLlvm;
   auto start = std::chrono::steady_clock::now();
   TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel));
   Artifact artifact = describeKernel(kernel, target, *compilation.module);
@@ -143,6 +145,7 @@ StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const Com
 
 StatusOr<std::string> emit(const Kernel &kernel, const Target &target, const CompileOptions &options,
                            Stage stage) {
+  UsesReserve forLlvm;
   TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel));
   if (stage == Stage::tile) return irText(*compilation.module);
   TW_RETURN_IF_ERROR(lowerTiles(compilation, kernel, target, options));
@@ -152,6 +155,7 @@ StatusOr<std::string> emit(const Kernel &kernel, const Target &target, const Com
 }
 
 StatusOr<std::string> fingerprint(const Kernel &kernel) {
+  UsesReserve forMlir;
   MLIRContext context(MLIRContext::Threading::DISABLED);
   TW_ASSIGN_OR_RETURN(OwningOpRef<ModuleOp> module, buildKernel(kernel, context));
   return sha256(irText(*module));

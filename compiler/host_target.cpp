@@ -1,5 +1,6 @@
 #include <map>
 
+#include "compiler/base/memory_reserve.h"
 #include "compiler/target.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/TargetParser/Host.h"
@@ -7,6 +8,7 @@
 namespace tilewright {
 
 Target hostTarget() {
+  UsesReserve forLlvm;
   // Sorted, because a StringMap's order differs from run to run and the text enters cache keys.
   std::map<std::string, bool> features;
   for (const auto &feature : llvm::sys::getHostCPUFeatures())

@@ -8,14 +8,21 @@
 namespace tilewright {
 namespace {
 
+/// So short that it needs no memory itself.
+Status outOfMemory() { return memoryError("out of memory"); }
+
 /// Threads wait for the outcome, so there must be one whatever happens.
-StatusOr<KernelHandle> outcomeOf(const KernelCache::Make &make) {
+StatusOr<KernelHandle> outcomeOf(const KernelCache::Make &make) noexcept {
   try {
-    return make();
-  } catch (const std::bad_alloc &) {
-    return memoryError("not enough memory on the host for making a kernel");
-  } catch (const std::exception &error) {
-    return internalError(std::string("making a kernel threw: ") + error.what());
+    try {
+      return make();
+    } catch (const std::bad_alloc &) {
+      return outOfMemory();
+    } catch (const std::exception &error) {
+      return internalError(std::string("making a kernel threw: ") + error.what());
+    }
+  } catch (...) {
+    return outOfMemory(); // for the message
   }
 }
 
@@ -33,7 +40,8 @@ StatusOr<KernelHandle> KernelCache::get(const KernelKey &key, const Make &make) 
     return result.get();
   }
   std::promise<StatusOr<KernelHandle>> promise;
-  kernels_.emplace(name, promise.get_future().share());
+  const Result result = promise.get_future().share();
+  kernels_.emplace(name, result);
   guard.unlock();
 
   StatusOr<KernelHandle> made = outcomeOf(make);
@@ -42,8 +50,8 @@ StatusOr<KernelHandle> KernelCache::get(const KernelKey &key, const Make &make) 
     kernels_.erase(name);
     guard.unlock();
   }
-  promise.set_value(made);
-  return made;
+  promise.set_value(std::move(made)); // a copy might want memory
+  return result.get();
 }
 
 } // namespace tilewright

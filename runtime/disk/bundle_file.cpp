@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "compiler/base/hash.h"
+#include "compiler/base/memory_reserve.h"
 #include "compiler/base/printable.h"
 #include "runtime/disk/artifact_json.h"
 
@@ -108,6 +109,7 @@ StatusOr<BundleContents> decode(Reader reader) {
 } // namespace
 
 StatusOr<std::string> encodeBundle(const BundleContents &contents) {
+  UsesReserve forJson;
   try {
     return encode(contents);
   } catch (const json::exception &error) {
@@ -116,6 +118,7 @@ StatusOr<std::string> encodeBundle(const BundleContents &contents) {
 }
 
 StatusOr<BundleContents> decodeBundle(const std::string &file) {
+  UsesReserve forJson;
   const std::string_view all = file;
   if (all.substr(0, kFormat.size()) != kFormat)
     return userError("expected a bundle of this version's format, found something else");

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/base/hash.h"
+#include "compiler/base/memory_reserve.h"
 #include "compiler/base/printable.h"
 #include "runtime/disk/artifact_json.h"
 
@@ -75,6 +76,7 @@ std::string ArtifactKey::digest() const {
 }
 
 StatusOr<EntryFiles> encodeEntry(const Entry &entry) {
+  UsesReserve forJson;
   try {
     EntryFiles files{{kManifestName, manifestText(entry)}};
     if (!entry.artifact.binary.empty()) files["binary"] = entry.artifact.binary;
@@ -86,6 +88,7 @@ StatusOr<EntryFiles> encodeEntry(const Entry &entry) {
 }
 
 StatusOr<Entry> decodeEntry(const std::string &digest, const EntryFiles &files) {
+  UsesReserve forJson;
   TW_RETURN_IF_ERROR(checkFileNames(files));
   try {
     Entry entry = parseEntry(files);

@@ -3,52 +3,20 @@
 
 import os
 import re
-import shutil
-import subprocess
-import tempfile
 import unittest
+
+import installed
+from installed import SOURCES
 
 EXAMPLES = ("training_step", "scoring_service")
 LIBRARIES = ("libtilewright.so", "libtilewright_runtime.so")
-SOURCES = os.path.abspath("examples/c")
 
 
-class InstallTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        cls.environment = {"PATH": "/usr/bin:/bin", "TILEWRIGHT_CACHE_DIR": os.path.join(cls.folder, "cache")}
-        cls.prefix = os.path.join(cls.folder, "a prefix")
-        cls.install(cls.prefix)
-
-    @classmethod
-    def install(cls, prefix):
-        cls.run_program("python3", "tools/build/install_tree.py", "--prefix", prefix,
-                        "--header", "bindings/c/tilewright.h", "--library", "bindings/c/libtilewright.so",
-                        "--runtime-library", "bindings/c/libtilewright_runtime.so",
-                        "--cpp-library", "bindings/cpp/libtilewright_cpp.so", "--program", "tools/tilewright-portable")
-
-    @classmethod
-    def run_program(cls, *words, **environment):
-        done = subprocess.run(words, env={**cls.environment, **environment}, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True)
-        if done.returncode != 0:
-            raise AssertionError(f"{words} ended with {done.returncode}:\n{done.stdout}")
-        return done.stdout
-
-    def library(self, name="libtilewright.so"):
-        return os.path.join(self.prefix, "lib", name)
-
+class InstallTest(installed.InstalledTree):
     def check_examples(self, build, **environment):
         for example in EXAMPLES:
             out = self.run_program(os.path.join(build, example), **environment)
             self.assertIn("relative error", out)
-
-    def build_with_cmake(self, prefix, build):
-        self.run_program("cmake", "-S", SOURCES, "-B", build, "-DCMAKE_PREFIX_PATH=" + prefix,
-                         "-DCMAKE_C_FLAGS=-Werror")
-        self.run_program("cmake", "--build", build)
 
     def build_with_pkg_config(self, prefix, build):
         os.makedirs(build)
@@ -78,11 +46,8 @@ class InstallTest(unittest.TestCase):
     def test_bundles_in_place_of_a_compiler(self):
         """The examples, linked with the library without LLVM; as one bundle serves all numbers of rows, with fewer."""
         build, bundle = os.path.join(self.folder, "with runtime"), os.path.join(self.folder, "bundle")
-        self.run_program(os.path.join(self.prefix, "bin", "tilewright"), "export", "--bundle", bundle, "--target", "cpu",
-                         "--shape", "100,48,301", "--shape", "50,40,257", "--shape", "64,64,512", TILEWRIGHT_CACHE_DIR="off")
-        self.run_program("cmake", "-S", SOURCES, "-B", build, "-DCMAKE_PREFIX_PATH=" + self.prefix,
-                         "-DTILEWRIGHT_LIBRARY=tilewright::runtime")
-        self.run_program("cmake", "--build", build)
+        self.export(bundle, "100,48,301", "50,40,257", "64,64,512")
+        self.build_with_cmake(self.prefix, build, "runtime")
         self.check_examples(build, TILEWRIGHT_BUNDLES=bundle)
         out = self.run_program(os.path.join(build, "first_call"), TILEWRIGHT_BUNDLES=bundle)
         self.assertRegex(out, r"0 compiled, 0 from disk, [1-9]\d* from bundles")
@@ -127,12 +92,9 @@ class InstallTest(unittest.TestCase):
         guard, build = os.path.join(self.folder, "manners.so"), os.path.join(self.folder, "manners build")
         bundle = os.path.join(self.folder, "manners bundle")
         self.run_program("cc", "-shared", "-fPIC", "-o", guard, "tests/install/manners.c", "-ldl")
-        self.run_program(os.path.join(self.prefix, "bin", "tilewright"), "export", "--bundle", bundle, "--target", "cpu",
-                         "--shape", "70,48,301", TILEWRIGHT_CACHE_DIR="off")
+        self.export(bundle, "70,48,301")
         for library, watched in (("tilewright", "libtilewright.so"), ("runtime", "libtilewright_runtime.so")):
-            self.run_program("cmake", "-S", SOURCES, "-B", build, "-DCMAKE_PREFIX_PATH=" + self.prefix,
-                             "-DTILEWRIGHT_LIBRARY=tilewright::" + library)
-            self.run_program("cmake", "--build", build)
+            self.build_with_cmake(self.prefix, build, library)
             program = os.path.join(build, "training_step")
             watch = {"LD_PRELOAD": guard, "TILEWRIGHT_WATCHED": watched}
             self.run_program(program, TILEWRIGHT_CACHE_DIR="off", TILEWRIGHT_BUNDLES=bundle, **watch)
@@ -144,31 +106,30 @@ class InstallTest(unittest.TestCase):
                 with self.assertRaisesRegex(AssertionError, "open a bundle"):
                     self.run_program(program, TILEWRIGHT_CACHE_DIR="off", **watch)
 
-    def test_lack_of_memory(self):
-        """Of the library without LLVM: allocations fail in turn, the later ones sampled. Each is a code, and no end of it."""
-        guard, build = os.path.join(self.folder, "failing_malloc.so"), os.path.join(self.folder, "memory build")
+    def lack_of_memory(self, library, *words, **environment):
+        """Allocations fail in turn: none ends the process, each that is told of is a code, and none leaves a block behind."""
+        program = os.path.join(self.folder, "lack_of_memory_" + library)
+        self.run_program("cc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-Wno-unused-function", "-o", program,
+                         "tests/install/lack_of_memory.c", "-I" + SOURCES, "-I" + os.path.join(self.prefix, "include"),
+                         "-L" + os.path.join(self.prefix, "lib"), "-l" + library, "-Wl,-rpath," + os.path.join(self.prefix, "lib"),
+                         "-lm")
+        out = self.run_program(program, "lib" + library + ".so", *words, TILEWRIGHT_CACHE_DIR="off", **environment)
+        return [int(number) for number in re.findall(r"\d+", out)]
+
+    def test_lack_of_memory_without_a_compiler(self):
         bundle = os.path.join(self.folder, "memory bundle")
-        self.run_program("cc", "-shared", "-fPIC", "-o", guard, "tests/install/failing_malloc.c")
-        self.run_program(os.path.join(self.prefix, "bin", "tilewright"), "export", "--bundle", bundle, "--target", "cpu",
-                         "--shape", "70,48,301", TILEWRIGHT_CACHE_DIR="off")
-        self.run_program("cmake", "-S", SOURCES, "-B", build, "-DCMAKE_PREFIX_PATH=" + self.prefix,
-                         "-DTILEWRIGHT_LIBRARY=tilewright::runtime")
-        self.run_program("cmake", "--build", build)
-        failed, number = 0, 1
-        while True:
-            environment = {**self.environment, "TILEWRIGHT_CACHE_DIR": "off", "TILEWRIGHT_BUNDLES": bundle,
-                           "LD_PRELOAD": guard, "TILEWRIGHT_WATCHED": "libtilewright_runtime",
-                           "TILEWRIGHT_FAIL_AT": str(number)}
-            done = subprocess.run([os.path.join(build, "training_step")], env=environment, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True)
-            if done.returncode != 0:
-                self.assertEqual(done.returncode, 1, f"{number}: {done.stdout}")
-                self.assertIn("code 2: not enough memory", done.stdout, number)
-                failed += 1
-            elif number > 20000:
-                break
-            number += 1 if number < 30 else number // 20
-        self.assertGreater(failed, 50)
+        self.export(bundle, "3,8,13")
+        for what in ("one", "rest"):
+            failed, _, codes, _ = self.lack_of_memory("tilewright_runtime", "step", what, "1", TILEWRIGHT_BUNDLES=bundle)
+            self.assertGreater(failed, 200)
+            self.assertGreater(codes, 50)
+
+    def test_lack_of_memory_of_the_compiler(self):
+        """One kernel, as LLVM allocates tens of thousands of times for it; most that fail alone come from the reserve."""
+        for what in ("one", "rest"):
+            failed, _, codes, _ = self.lack_of_memory("tilewright", "scale", what, "10")
+            self.assertGreater(failed, 80)
+            self.assertGreater(codes, 0)
 
     def test_symbols(self):
         with open(os.path.join(self.prefix, "include", "tilewright.h")) as file:
@@ -178,6 +139,15 @@ class InstallTest(unittest.TestCase):
             names = [line.split()[-1] for line in symbols.splitlines()]
             self.assertEqual([name for name in names if not name.startswith("tw_")], [])
             self.assertEqual(set(names), declared)
+
+    def test_symbols_of_the_cpp_library(self):
+        """What is in namespace tilewright, with its types' information; nothing of LLVM, MLIR or others."""
+        symbols = self.run_program("nm", "-DC", "--defined-only", self.library("libtilewright_cpp.so"))
+        names = [re.match(r"\S+ \w (.*)", line).group(1) for line in symbols.splitlines()]
+        others = [name for name in names
+                  if not re.match(r"((typeinfo|typeinfo name|vtable|guard variable) for )?tilewright::", name)]
+        self.assertEqual(others, [])
+        self.assertIn("tilewright::linearCrossEntropy(", "\n".join(names))
 
     def test_needs_no_llvm(self):
         for library in (*LIBRARIES, "../bin/tilewright"):
@@ -198,9 +168,6 @@ class InstallTest(unittest.TestCase):
         versions = {tuple(map(int, found.split("."))) for found in re.findall(r"GLIBC_([0-9.]+)", symbols)}
         self.assertLessEqual(max(versions), (2, 34))
 
-    def run_python(self, program):
-        return self.run_program("python3", "-B", "-c", program, self.library()).split()
-
     def test_loaded_at_run_time_beside_other_llvm(self):
         """Debian's own MLIR, loaded first or last, global, exports 81 000 symbols of the names in the library."""
         mlir = "/usr/lib/llvm-19/lib/libMLIR.so.19.1"
@@ -208,13 +175,18 @@ class InstallTest(unittest.TestCase):
             mlir = "/usr/lib/llvm-19/lib/libMLIR.so"
         if not os.path.exists(mlir):
             self.skipTest("no libMLIR of Debian's")
-        for first in (True, False):
-            order = ["ctypes.CDLL(mlir, ctypes.RTLD_GLOBAL)", "ours = ctypes.CDLL(sys.argv[1])"]
-            program = "\n".join(["import ctypes, sys", f"mlir = {mlir!r}", *(order if first else order[::-1]), SCALE])
-            self.assertEqual(self.run_python(program), ["3.0"])
+        bundle = os.path.join(self.folder, "scaling bundle")
+        self.export(bundle, "1,1,2")
+        for library, bundles in (("libtilewright.so", ""), ("libtilewright_runtime.so", bundle)):
+            for order in ((OTHER, OURS), (OURS, OTHER)):
+                program = "import ctypes, sys\n" + "\n".join(order) + SCALE
+                out = self.run_program("python3", "-B", "-c", program, self.library(library), mlir, TILEWRIGHT_BUNDLES=bundles)
+                self.assertEqual(out.split(), ["3.0"])
 
 
-# Compiles a kernel with a cache of nothing, and runs it: 2 x 1.5.
+OTHER, OURS = "ctypes.CDLL(sys.argv[2], ctypes.RTLD_GLOBAL)", "ours = ctypes.CDLL(sys.argv[1])"
+
+# Compiles a kernel, or gets it from a bundle, and runs it: 2 x 1.5.
 SCALE = """
 class Device(ctypes.Structure):
     _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]

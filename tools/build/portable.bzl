@@ -55,6 +55,9 @@ rm "$1.s"
     )
     return [output]
 
+# With memory_reserve_malloc.cpp in their place.
+_WRAPPED = ["malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign"]
+
 def _link(ctx, output, first, inputs, executable, with_llvm = True, without = [], absent = [], is_cpp = False):
     files, archives = _archives(ctx.attr.deps, without, is_cpp)
     inputs = inputs + absent
@@ -92,6 +95,8 @@ def _portable_library_impl(ctx):
         "-Wl,-z,nodelete",
         "-Wl,-z,defs",
     ]
+    if ctx.attr.wraps_malloc:
+        flags += ["-Wl,--wrap=" + name for name in _WRAPPED]
     without = [target.label for target in ctx.attr.without + ctx.attr.absent]
     return _link(
         ctx,
@@ -128,6 +133,7 @@ portable_library = rule(
             doc = "Libraries that are left out, as others of `deps` have all that is called of them",
             providers = [CcInfo],
         ),
+        wraps_malloc = attr.bool(doc = "The library and all that is in it use //compiler/base:memory_reserve_malloc"),
     ),
 )
 
