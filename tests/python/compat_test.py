@@ -215,7 +215,11 @@ def test_patch_torch_refuses_other_parameters(monkeypatch):
 
 
 def test_patch_liger(problem):
-    theirs = pytest.importorskip("liger_kernel.transformers")
+    pytest.importorskip("liger_kernel")
+    try:
+        import liger_kernel.transformers as theirs
+    except RuntimeError as error:  # older tritons want a GPU when kernels are defined
+        pytest.skip(f"liger_kernel cannot be imported here: {error}")
     from liger_kernel.transformers import functional
     from liger_kernel.transformers.model.loss_utils import LigerForCausalLMLoss
     x, w, y = problem

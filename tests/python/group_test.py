@@ -138,4 +138,6 @@ def failures(tmp_path_factory):
 
 @pytest.mark.parametrize("name", [function.__name__ for function in FUNCTIONS])
 def test_in_two_processes(failures, name):
+    if name == "fsdp2_parameters" and torch.__version__ < "2.7":
+        pytest.skip(f"FSDP2 of torch {torch.__version__} takes no CPU")
     assert failures[name] == [None, None], "\n".join(map(str, failures[name]))

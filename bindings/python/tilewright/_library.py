@@ -62,6 +62,17 @@ class LinearCrossEntropyOptions(ctypes.Structure):
     ]
 
 
+class RuntimeOptions(ctypes.Structure):
+    _fields_ = [
+        ("struct_bytes", c_size_t), ("cache_dir", c_char_p), ("target", c_char_p), ("threads", c_int32),
+        ("autotune", c_int32), ("bundles", POINTER(c_char_p)), ("bundle_count", c_size_t),
+    ]
+
+
+class KernelArgument(ctypes.Structure):
+    _fields_ = [("tensor", POINTER(DLTensor)), ("index", c_int64), ("number", c_float)]
+
+
 _FUNCTIONS = {  # name: result, arguments; where the last is an error, `call` takes its place
     "tw_version": (c_char_p, []),
     "tw_abi_version": (c_int, []),
@@ -69,6 +80,11 @@ _FUNCTIONS = {  # name: result, arguments; where the last is an error, `call` ta
     "tw_error_driver_number": (c_int, [c_void_p]),
     "tw_error_free": (None, [c_void_p]),
     "tw_runtime_open": (c_int, [c_char_p, c_void_p, c_void_p, c_void_p]),
+    "tw_kernel_find": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p, c_void_p]),
+    "tw_kernel_free": (None, [c_void_p]),
+    "tw_kernel_parameter_count": (c_size_t, [c_void_p]),
+    "tw_kernel_parameter_name": (c_char_p, [c_void_p, c_size_t]),
+    "tw_kernel_launch": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     "tw_call_status_create": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "tw_call_status_is_done": (c_int, [c_void_p]),
     "tw_call_status_error": (c_int, [c_void_p, c_void_p]),

@@ -202,7 +202,10 @@ def _beside_main_grad(weight: Tensor) -> Optional[Tensor]:
 
 
 class CompiledLinearCrossEntropy(torch.autograd.Function):
-    """The same for torch.compile: pure, without a choice at the time of the backward call."""
+    """The same for torch.compile: pure, without a choice at the time of the backward call.
+
+    Results are those that there are: torch 2.6 does not compile a function with None among them.
+    """
 
     @staticmethod
     def forward(ctx, input, weight, bias, target, class_weight, row_factor, plan: LinearPlan):
@@ -215,12 +218,11 @@ class CompiledLinearCrossEntropy(torch.autograd.Function):
             ctx.save_for_backward(input, weight, bias, target, class_weight, row_factor, extras[0], row_losses)
         if plan.has_loss_alone:
             return loss
-        lse, entropy, argmax, correct, monitored = extras
-        ctx.mark_non_differentiable(*(t for t in (argmax, correct, monitored) if t is not None))
-        return loss, lse if plan.wants[0] else None, entropy, argmax, correct, monitored
+        ctx.mark_non_differentiable(*(extra for extra in extras[2:] if extra is not None))
+        return loss, *(extra for extra, wanted in zip(extras, plan.wants) if wanted)
 
     @staticmethod
-    def backward(ctx, grad_loss, grad_lse=None, grad_entropy=None, *_):
+    def backward(ctx, grad_loss, *others):
         plan = ctx.plan
         row_losses = ctx.saved_tensors[-1]
         d_row_factor = None if row_losses is None or not ctx.needs_input_grad[5] else row_losses * grad_loss
@@ -228,11 +230,24 @@ class CompiledLinearCrossEntropy(torch.autograd.Function):
             made = [None if g is None else g.to(torch.float32) * grad_loss for g in ctx.saved_tensors[:3]]
         else:
             input, weight, bias, target, class_weight, row_factor, lse, _ = ctx.saved_tensors
-            upstream = (grad_loss, grad_lse if plan.wants[0] else None, grad_entropy if plan.wants[1] else None)
+            upstream = (grad_loss, *_of_lse_and_entropy(others, plan.wants))
             made = _backward(torch.ops.tilewright.linear_backward.default, input, weight, bias, target, class_weight,
                              row_factor, lse, upstream, plan, plan.needs)
         made = [None if g is None else cast(g, dtype) for g, dtype in zip(made, plan.dtypes)]
         return made[0], made[1], made[2], None, None, d_row_factor, None
+
+
+def _of_lse_and_entropy(upstream: tuple, wants: tuple) -> tuple:
+    """The upstream gradients of lse and entropy, among those of the extras that there are."""
+    grad_lse = upstream[0] if wants[0] else None
+    return grad_lse, upstream[int(wants[0])] if wants[1] else None
+
+
+def spread(outputs, wants: tuple) -> tuple:
+    """(loss, extras), None for what was not wanted, of what a compiled function returns."""
+    loss, *extras = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+    extras = iter(extras)
+    return loss, *(next(extras) if wanted else None for wanted in wants)
 
 
 class CrossEntropy(torch.autograd.Function):
@@ -280,17 +295,15 @@ class CompiledCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx, logits, target, class_weight, options: tuple, wants: tuple):
         results = iter(torch.ops.tilewright.logits_forward.default(logits, target, class_weight, *options, wants))
-        loss = next(results)
-        lse, entropy, argmax, correct = [next(results) if wanted else None for wanted in wants]
+        loss, extras = next(results), [next(results) if wanted else None for wanted in wants]
         ctx.options, ctx.wants = options, wants
         ctx.save_for_backward(logits, target, class_weight)
-        ctx.mark_non_differentiable(*(t for t in (argmax, correct) if t is not None))
-        return loss, lse, entropy, argmax, correct
+        ctx.mark_non_differentiable(*(extra for extra in extras[2:] if extra is not None))
+        return loss, *(extra for extra in extras if extra is not None)
 
     @staticmethod
-    def backward(ctx, grad_loss, grad_lse, grad_entropy, *_):
+    def backward(ctx, grad_loss, *others):
         logits, target, class_weight = ctx.saved_tensors
         d_logits = torch.ops.tilewright.logits_backward.default(
-            logits, target, class_weight, grad_loss, grad_lse if ctx.wants[0] else None,
-            grad_entropy if ctx.wants[1] else None, *ctx.options)
+            logits, target, class_weight, grad_loss, *_of_lse_and_entropy(others, ctx.wants), *ctx.options)
         return d_logits, None, None, None, None

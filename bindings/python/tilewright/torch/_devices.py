@@ -73,8 +73,8 @@ class Device:
         self.runtime = c_void_p()
         if self.is_cuda:
             torch.cuda.init()
-        name = f"cuda:{device.index}" if self.is_cuda else "cpu"
-        call(library().tw_runtime_open, name.encode(), None, byref(self.runtime))
+        self.name = f"cuda:{device.index}" if self.is_cuda else "cpu"
+        call(library().tw_runtime_open, self.name.encode(), None, byref(self.runtime))
         self.statuses = Statuses(self.runtime) if self.is_cuda else None
 
     def stream(self) -> int:
@@ -101,10 +101,15 @@ def device_of(tensor: torch.Tensor) -> Device:
     """The device that a tensor lies on. UserError: it is neither a CPU nor an NVIDIA GPU."""
     device = tensor.device
     found = _devices.get(device)
-    if found is not None:
-        return found
+    return device_at(device) if found is None else found
+
+
+def device_at(device: torch.device) -> Device:
+    """The device of torch's; "cuda" is the current one. UserError: as of `device_of`."""
     if device.type not in ("cpu", "cuda") or (device.type == "cuda" and torch.version.hip):
         raise UserError(f"device: expected tensors on a CPU or on an NVIDIA GPU, found {device}")
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", torch.cuda.current_device())
     with _lock:
         if device not in _devices:
             _devices[device] = Device(device)

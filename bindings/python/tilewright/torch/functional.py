@@ -9,7 +9,7 @@ from .._errors import UserError
 from .._library import OBJECTIVES, REDUCTIONS
 from . import _ops
 from ._autograd import (Asked, CompiledCrossEntropy, CompiledLinearCrossEntropy, CrossEntropy, LinearPlan,
-                        apply_linear)
+                        apply_linear, spread)
 
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -258,8 +258,11 @@ def linear_cross_entropy(
             if reduction != "none":
                 row_factor = _row_factor(row_weight, labels, weight, plan.options)
     given = (hidden, linear_weight, linear_bias, labels, weight, row_factor)
-    outputs = CompiledLinearCrossEntropy.apply(*given, plan) if asked is None else apply_linear(*given, asked)
-    if plan.has_loss_alone:
+    if asked is None:
+        outputs = spread(CompiledLinearCrossEntropy.apply(*given, plan), plan.wants)
+    else:
+        outputs = apply_linear(*given, asked)
+    if asked is not None and plan.has_loss_alone:
         if reduction != "none":
             return outputs
         outputs = (outputs, None, None, None, None, None)
@@ -399,7 +402,7 @@ def cross_entropy(
     logits, labels = input.reshape(-1, input.shape[-1]), _flat_target(target, 0, options[1])
     if torch.compiler.is_compiling():
         _expect(not inplace_backward, "inplace_backward", "a call outside of torch.compile", "one inside")
-        outputs = CompiledCrossEntropy.apply(logits, labels, weight, options, wants)
+        outputs = spread(CompiledCrossEntropy.apply(logits, labels, weight, options, wants), wants)
     else:
         _expect(not inplace_backward or logits.is_contiguous(), "inplace_backward", "contiguous logits",
                 f"strides {input.stride()}")
