@@ -216,12 +216,17 @@ private:
   llvm::DenseSet<Operation *> fromElements_;
 };
 
-void eraseDead(Operation *op) {
-  if (!op || !isOpTriviallyDead(op)) return;
-  SmallVector<Value> operands(op->getOperands());
-  op->erase();
-  for (Value operand : operands)
-    eraseDead(operand.getDefiningOp());
+/// With what only it used, directly or not. A set, as an operation may be used twice by what is erased.
+void eraseDead(Operation *dead) {
+  llvm::SetVector<Operation *> open;
+  open.insert(dead);
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val();
+    if (!isOpTriviallyDead(op)) continue;
+    for (Value operand : op->getOperands())
+      if (Operation *source = operand.getDefiningOp()) open.insert(source);
+    op->erase();
+  }
 }
 
 /// Σ_c scatter(v, i) = v where i is inside the row, else 0

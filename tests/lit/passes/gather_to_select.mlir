@@ -252,3 +252,19 @@ func.func @gather_of_load_after_another_store(%v: !tile.view<?x?xf32>, %w: !tile
   %1 = tile.gather %0[%i] : tensor<8x64xf32>, tensor<8x1xi32>
   return %1 : tensor<8x1xf32>
 }
+
+// What only the gather wanted goes with it, also where one of its operations uses another one twice.
+// CHECK-LABEL: @gather_of_squares
+func.func @gather_of_squares(%v: !tile.view<?x?xf32>, %r: index, %i: tensor<8x1xi32>) -> tensor<8x1xf32> {
+  // CHECK-NOT: tensor<8x64xf32>
+  // CHECK: tile.load_elements
+  // CHECK-NOT: tensor<8x64xf32>
+  // CHECK: return
+  %c0 = arith.constant 0 : index
+  %0 = tile.load %v[%r, %c0] : !tile.view<?x?xf32> -> tensor<8x64xf32>
+  %1 = arith.mulf %0, %0 : tensor<8x64xf32>
+  %2 = arith.mulf %1, %1 : tensor<8x64xf32>
+  %3 = arith.addf %2, %1 : tensor<8x64xf32>
+  %4 = tile.gather %3[%i] : tensor<8x64xf32>, tensor<8x1xi32>
+  return %4 : tensor<8x1xf32>
+}
