@@ -12,10 +12,15 @@ namespace {
 
 using namespace lce;
 
-/// As the rank with the most classes would ask: what all ranks plan for.
+/// As the rank with the most classes would ask that wants all gradients: what all ranks plan for, whichever
+/// of them they want.
 Request widestOf(Request request) {
   request.classes = request.shard.widest;
   request.shard.first = request.shard.rank = 0;
+  if (!request.wantsGradients()) return request;
+  if (!request.dHidden) request.dHidden = request.element;
+  if (!request.dWeight) request.dWeight = request.element;
+  if (!request.dBias) request.dBias = request.terms.bias;
   return request;
 }
 
@@ -39,10 +44,13 @@ PreparedShardedLinearCrossEntropy::prepare(Runtime &runtime, const LinearCrossEn
     return userError("a shard needs the number of all ranks' classes, found " + std::to_string(shard.all));
   const DeviceInfo &device = runtime.planningInfo();
   TW_ASSIGN_OR_RETURN(Request request, requestFor(tensors, options, device, pass, shard));
-  TW_ASSIGN_OR_RETURN(const Config config, planFor(request, options, device));
+  TW_ASSIGN_OR_RETURN(Config config, planFor(request, options, device));
   if (config.variant == Variant::recompute)
     return userError("the configuration of the variant recompute is not one of a shard");
   PreparedShardedLinearCrossEntropy prepared;
+  prepared.configuration_ = configurationOf(config, widestOf(request)).str();
+  prepared.description_ = config.str() + ", " + std::to_string(config.chunkBuffers(request)) + " at a time";
+  if (!request.dWeight) config.inPlace = false; // there is no dW to add up in
   TW_ASSIGN_OR_RETURN(prepared.call_, prepareCall(runtime, request, config, options));
   const Scheme scheme = schemeFor(request, config.variant);
   prepared.chunkRows_ = std::min(config.chunkRows, request.rows);
@@ -50,10 +58,8 @@ PreparedShardedLinearCrossEntropy::prepare(Runtime &runtime, const LinearCrossEn
   prepared.ranks_ = shard.ranks;
   prepared.chunkBuffers_ = config.chunkBuffers(request);
   prepared.isAligned_ = request.aligned;
-  prepared.description_ = config.str() + ", " + std::to_string(prepared.chunkBuffers_) + " at a time";
   prepared.schedule_ = widestOf(request).str() + "; " + prepared.description_ + ", " +
                        std::to_string(prepared.facts_) + " facts";
-  prepared.configuration_ = configurationOf(config, request).str();
   return prepared;
 }
 

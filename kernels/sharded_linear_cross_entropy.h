@@ -44,8 +44,9 @@ public:
   /// weights, the same on every rank. Inputs of rows, upstream gradients among them, are the same on every
   /// rank. Labels of other ranks' classes are no errors; labels of none are, on every rank alike.
   ///
-  /// What is planned depends on nothing that differs between ranks of one kind of device, but for the
-  /// alignment of their matrices; `schedule()` tells. No tuned configuration is looked for: pin one.
+  /// What is planned depends on nothing that differs between ranks of one kind of device, nor on which
+  /// gradients a rank wants, if each wants some or none does; but for the alignment of their matrices, and
+  /// types of gradients: `schedule()` tells. No tuned configuration is looked for: pin one.
   ///
   /// User errors: as there; and shards that do not lie among all classes, the variant recompute.
   static StatusOr<PreparedShardedLinearCrossEntropy> prepare(Runtime &runtime,

@@ -60,6 +60,12 @@ Status readOptions(const tw_linear_cross_entropy_options *given, LinearCrossEntr
   return {};
 }
 
+StatusOr<CallPass> readPass(tw_pass pass) {
+  if (pass != TW_PASS_FUSED && pass != TW_PASS_BACKWARD)
+    return userError("pass: expected a tw_pass, found " + std::to_string(static_cast<int>(pass)));
+  return pass == TW_PASS_FUSED ? CallPass::fused : CallPass::backward;
+}
+
 } // namespace tilewright::c
 
 using namespace tilewright;
@@ -70,11 +76,10 @@ tw_code tw_linear_cross_entropy_prepare(tw_runtime *runtime, const tw_linear_cro
                                         tw_linear_cross_entropy **call, tw_error **error) {
   using Prepared = PreparedLinearCrossEntropy;
   const auto make = [&](Runtime &in, const LinearCrossEntropyTensors &given) -> StatusOr<Prepared> {
-    if (pass != TW_PASS_FUSED && pass != TW_PASS_BACKWARD)
-      return userError("pass: expected a tw_pass, found " + std::to_string(static_cast<int>(pass)));
+    TW_ASSIGN_OR_RETURN(const CallPass which, readPass(pass));
     LinearCrossEntropyOptions read;
     TW_RETURN_IF_ERROR(readOptions(options, read));
-    return Prepared::prepare(in, given, read, pass == TW_PASS_FUSED ? CallPass::fused : CallPass::backward);
+    return Prepared::prepare(in, given, read, which);
   };
   return prepare(runtime, tensors, call, error, make);
 }

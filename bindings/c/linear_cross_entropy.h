@@ -8,6 +8,7 @@ namespace tilewright::c {
 /// User errors name the field that does not fit.
 Status readTensors(const tw_linear_cross_entropy_tensors *given, DevicePlace place, Use use,
                    LinearCrossEntropyTensors &tensors);
+StatusOr<CallPass> readPass(tw_pass pass);
 /// Null: the defaults.
 Status readOptions(const tw_linear_cross_entropy_options *given, LinearCrossEntropyOptions &options);
 

@@ -303,6 +303,80 @@ tw_code tw_linear_cross_entropy_run(const tw_linear_cross_entropy *call,
                                     int64_t workspace_bytes, tw_call_status *status, void *stream,
                                     tw_error **error);
 
+/* ---- Linear + cross entropy of a vocabulary that ranks share ---- */
+
+/* Rank r has V_r of V classes and all N rows. This library issues no collective: the caller gathers what
+ * ranks tell of a chunk of rows, and adds up dX, with whatever it has (NCCL, MPI, torch.distributed). Of a
+ * run, in this order, where C is the number of a chunk's rows, F of the numbers that a rank tells of one, and
+ * R of ranks:
+ *
+ *     TW_SHARD_BEGIN
+ *     TW_SHARD_STATS 0         writes `stats`, F×C f32. Gather those of all ranks into `gathered`, R×F×C
+ *     for each chunk c:
+ *       TW_SHARD_STATS c + 1   into memory of its own; beside what follows, gather them. Not ahead, but after
+ *                              TW_SHARD_D_WEIGHT of c, where chunk_buffers is 1 and there are several chunks
+ *       TW_SHARD_MERGE c       reads `gathered` of chunk c
+ *       TW_SHARD_D_HIDDEN c    then rows [c C, min(N, (c + 1) C)) of d_hidden hold this rank's part of the
+ * sum TW_SHARD_D_WEIGHT c    beside which those rows are added up over ranks TW_SHARD_FINISH          then
+ * all other outputs are complete
+ *
+ * loss, lse, entropy, argmax, correct and monitored are those of all V classes, with the same bits on all
+ * ranks of one kind of device; d_weight and d_bias those of this rank's classes. */
+
+typedef struct tw_vocabulary_shard {
+  size_t struct_bytes; /* sizeof(tw_vocabulary_shard) */
+  int64_t all_classes; /* V */
+  int64_t first_class; /* this rank has [first_class, first_class + V_r); weight tells V_r */
+  int64_t widest;      /* the largest V_r of all ranks, for which all of them plan */
+  int64_t rank, ranks; /* 0 … R-1, R */
+} tw_vocabulary_shard;
+
+typedef enum tw_shard_part {
+  TW_SHARD_BEGIN = 0,
+  TW_SHARD_STATS = 1,
+  TW_SHARD_MERGE = 2,
+  TW_SHARD_D_HIDDEN = 3,
+  TW_SHARD_D_WEIGHT = 4,
+  TW_SHARD_FINISH = 5
+} tw_shard_part;
+
+typedef struct tw_sharded_linear_cross_entropy tw_sharded_linear_cross_entropy;
+
+/* As tw_linear_cross_entropy_prepare, with tensors of these shapes: weight and d_weight V_r×H, bias and
+ * d_bias V_r; class_weight V, those of all classes. Labels are 0 … V-1: those of other ranks are no errors,
+ * those of none are, on every rank alike. What belongs to rows is the same on all ranks. No tuned
+ * configuration is looked for: give all ranks one as a string (options->configuration). Not with the variant
+ * recompute. */
+tw_code tw_sharded_linear_cross_entropy_prepare(tw_runtime *runtime,
+                                                const tw_linear_cross_entropy_tensors *tensors,
+                                                const tw_linear_cross_entropy_options *options,
+                                                const tw_vocabulary_shard *shard, tw_pass pass,
+                                                tw_sharded_linear_cross_entropy **call, tw_error **error);
+void tw_sharded_linear_cross_entropy_free(tw_sharded_linear_cross_entropy *call);
+
+/* 0, or "", of NULL. */
+int64_t tw_sharded_linear_cross_entropy_workspace_bytes(const tw_sharded_linear_cross_entropy *call);
+int64_t tw_sharded_linear_cross_entropy_chunks(const tw_sharded_linear_cross_entropy *call); /* 1 or more */
+int64_t tw_sharded_linear_cross_entropy_chunk_rows(const tw_sharded_linear_cross_entropy *call); /* C */
+int64_t tw_sharded_linear_cross_entropy_facts(const tw_sharded_linear_cross_entropy *call);      /* F */
+/* Chunks that may be at work at the same time: 1 or 2. */
+int tw_sharded_linear_cross_entropy_chunk_buffers(const tw_sharded_linear_cross_entropy *call);
+/* Text that is equal on all ranks where their collectives fit together: compare it once. */
+const char *tw_sharded_linear_cross_entropy_schedule(const tw_sharded_linear_cross_entropy *call);
+const char *tw_sharded_linear_cross_entropy_configuration(const tw_sharded_linear_cross_entropy *call);
+const char *tw_sharded_linear_cross_entropy_description(const tw_sharded_linear_cross_entropy *call);
+int tw_sharded_linear_cross_entropy_fits(const tw_sharded_linear_cross_entropy *call,
+                                         const tw_linear_cross_entropy_tensors *tensors);
+
+/* Enqueues a part of a run, with the same tensors, workspace and status each; otherwise as
+ * tw_linear_cross_entropy_run. What is wrong with labels is told by TW_SHARD_BEGIN. chunk: 0 for the first
+ * and the last part. stats, gathered: device memory; NULL in parts that need none. */
+tw_code tw_sharded_linear_cross_entropy_run(const tw_sharded_linear_cross_entropy *call, tw_shard_part part,
+                                            int64_t chunk, const tw_linear_cross_entropy_tensors *tensors,
+                                            float *stats, float *gathered, void *workspace,
+                                            int64_t workspace_bytes, tw_call_status *status, void *stream,
+                                            tw_error **error);
+
 /* ---- Cross entropy over logits ---- */
 
 typedef struct tw_cross_entropy_tensors {

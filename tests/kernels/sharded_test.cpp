@@ -136,6 +136,18 @@ INSTANTIATE_TEST_SUITE_P(All, Sharded,
                            return std::get<0>(info.param) + "_" + elementName(std::get<1>(info.param));
                          });
 
+TEST_P(Sharded, RanksPlanAlikeWhicheverGradientsTheyWant) {
+  const LossCase data = makeCase(DataKind::random, 200, 16, 150, element);
+  std::vector<std::string> schedules;
+  for (const bool ofX : {false, true}) {
+    LossCall call = callOf(element);
+    call.gradient = {};
+    call.wantsDHidden = ofX, call.wantsDWeight = !ofX;
+    schedules.push_back(runSharded(runtimeFor(device), data, call, {{50, 100}}).schedules[0]);
+  }
+  EXPECT_EQ(schedules[0], schedules[1]);
+}
+
 // ---- Options -------------------------------------------------------------------------------------------
 
 using OptionsCase = std::tuple<std::string, ElementType, std::vector<LossFeature>>;

@@ -159,6 +159,9 @@ OPTIONS = {
     "smoothing": {"label_smoothing": 0.2},
     "lse": {"reduction": "none", "return_lse": True},
     "entropy": {"reduction": "none", "return_entropy": True, "return_lse": True, "softcap": 5.0},
+    "smoothing and softcap": {"label_smoothing": 0.1, "softcap": 3.0},
+    "margin": {"margin": (0.3, 8.0)},
+    "margin of rows": {"margin": (0.3, 8.0), "reduction": "none", "return_entropy": True},
     "entropy of a mean": {"return_entropy": True, "z_loss": 0.01, "label_smoothing": 0.1},
 }
 
@@ -328,16 +331,123 @@ def test_a_rank_that_dies_is_torchs_error_on_the_others():
     ranks.stop()
 
 
-@pytest.mark.parametrize("options, match", [
-    ({"margin": 0.3}, "margin"),
-    ({"label_smoothing": 0.1, "softcap": 2.0}, "softcap"),
-    ({"dx_reduce": "sum"}, "dx_reduce"),
-])
-def test_what_is_not_offered_is_said(options, match):
-    run(1, _refused, options, match)
-
-
-def _refused(rank, ranks, options, match):
+def _wrong_reduction(rank, ranks):
     x, w, y = problem()
-    with pytest.raises(tilewright.UserError, match=match):
-        linear_cross_entropy(x, w, y, group=dist.group.WORLD, **options)
+    with pytest.raises(tilewright.UserError, match="dx_reduce"):
+        linear_cross_entropy(x, w, y, group=dist.group.WORLD, dx_reduce="sum")
+
+
+def test_another_reduction_is_refused():
+    run(1, _wrong_reduction)
+
+
+def _monitored(rank, ranks):
+    x, w, y = problem()
+    alone = linear_cross_entropy(x.detach(), w.detach(), y, objective="prob", return_monitored=True)
+    found = linear_cross_entropy(x.detach(), shard_of(w, rank, ranks), y, group=dist.group.WORLD, objective="prob",
+                                 return_monitored=True)
+    assert reference.relative(found.loss, alone.loss) < 3e-6
+    assert reference.relative(found.monitored, alone.monitored) < 3e-6
+
+
+def test_what_is_monitored_of_the_probability():
+    run(3, _monitored)
+
+
+def _in_chunks(rank, ranks, reduction):
+    torch.manual_seed(3)
+    x, w = torch.randn(600, HIDDEN, requires_grad=True), torch.randn(CLASSES, HIDDEN, requires_grad=True)
+    y = torch.randint(0, CLASSES, (600,))
+    y[:250] = -100
+    wanted = reference.linear_cross_entropy(x, w, y, reduction=reduction)[0]
+    d_x, d_w = torch.autograd.grad(wanted.sum(), [x, w])
+    mine = shard_of(w, rank, ranks).requires_grad_(True)
+    loss = linear_cross_entropy(x, mine, y, group=dist.group.WORLD, reduction=reduction, workspace_limit=150_000)
+    loss.sum().backward()
+    plans = [plan for plan, _ in tilewright.torch._calls.prepared_calls() if "2 at a time" in plan]
+    assert plans, "the call was meant to have several chunks"
+    assert reference.relative(loss, wanted) < 3e-6
+    assert reference.relative(x.grad, d_x) < 2e-5
+    assert reference.relative(mine.grad, d_w.split(SIZES[ranks])[rank]) < 2e-5
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_chunks_of_rows(reduction):
+    run(2, _in_chunks, reduction)
+
+
+def _different_needs(rank, ranks, reduction):
+    """Rank 0 trains its part of the head, rank 1 has frozen its own; both train what is below."""
+    x, w, y = problem()
+    wanted = reference.linear_cross_entropy(x, w, y, reduction=reduction)[0].sum()
+    d_x, d_w = torch.autograd.grad(wanted, [x, w])
+    mine = shard_of(w, rank, ranks).requires_grad_(rank == 0)
+    linear_cross_entropy(x, mine, y, group=dist.group.WORLD, reduction=reduction).sum().backward()
+    assert reference.relative(x.grad, d_x) < 2e-5
+    if rank == 0:
+        assert reference.relative(mine.grad, d_w.split(SIZES[ranks])[0]) < 2e-5
+    else:
+        assert mine.grad is None
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_ranks_may_want_different_gradients(reduction):
+    run(2, _different_needs, reduction)
+
+
+def _one_wants_none(rank, ranks):
+    x, w, y = problem()
+    expected, = torch.autograd.grad(reference.linear_cross_entropy(x, w, y)[0], [w])
+    mine = shard_of(w, rank, ranks).requires_grad_(rank == 0)
+    loss = linear_cross_entropy(x.detach(), mine, y, group=dist.group.WORLD)
+    if rank == 0:
+        loss.backward()
+        assert reference.relative(mine.grad, expected.split(SIZES[ranks])[0]) < 2e-5
+
+
+def test_a_rank_that_wants_no_gradient():
+    run(2, _one_wants_none)
+
+
+def _twice(rank, ranks):
+    x, w, y = problem()
+    mine = shard_of(w, rank, ranks).requires_grad_(True)
+    loss = linear_cross_entropy(x, mine, y, group=dist.group.WORLD)
+    first = [g.clone() for g in torch.autograd.grad(loss, [x, mine], retain_graph=True)]
+    second = torch.autograd.grad(loss, [x, mine], torch.tensor(-2.0))
+    for a, b in zip(first, second):
+        assert reference.relative(b, -2 * a) < 2e-5
+
+
+def test_a_second_backward_call():
+    run(2, _twice)
+
+
+def _row_weights(rank, ranks):
+    x, w, y = problem()
+    row_weight, class_weight = torch.rand(ROWS, requires_grad=True), torch.rand(CLASSES)
+    wanted = reference.linear_cross_entropy(x, w, y, row_weight=row_weight, weight=class_weight)[0]
+    expected = torch.autograd.grad(wanted, [x, row_weight])
+    loss = linear_cross_entropy(x, shard_of(w, rank, ranks), y, row_weight=row_weight, group=dist.group.WORLD,
+                                weight=shard_of(class_weight, rank, ranks))
+    assert reference.relative(loss, wanted) < 3e-6
+    for found, of_reference in zip(torch.autograd.grad(loss, [x, row_weight]), expected):
+        assert reference.relative(found, of_reference) < 2e-5
+
+
+def test_weights_of_rows():
+    run(2, _row_weights)
+
+
+def _onto_main_grad(rank, ranks):
+    x, w, y = problem()
+    expected, = torch.autograd.grad(reference.linear_cross_entropy(x, w, y, label_smoothing=0.1)[0], [w])
+    mine = torch.nn.Parameter(shard_of(w, rank, ranks))
+    mine.main_grad = torch.ones_like(mine)
+    linear_cross_entropy(x, mine, y, group=dist.group.WORLD, label_smoothing=0.1, main_grad=True).backward()
+    assert reference.relative(mine.main_grad - 1, expected.split(SIZES[ranks])[rank]) < 1e-4  # beside ones
+    assert mine.grad is None
+
+
+def test_a_main_gradient():
+    run(2, _onto_main_grad)

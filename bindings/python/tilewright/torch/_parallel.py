@@ -1,72 +1,13 @@
-"""`linear_cross_entropy` with a group: what each rank computes, what the ranks tell each other, what becomes of it."""
+"""`linear_cross_entropy` with a group: its checks, and its gradients."""
 
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import torch
 import torch.distributed
 from torch import Tensor
 
-from . import _vocabulary, functional
-from ._vocabulary import Labels, Shard
-
-
-class Terms(NamedTuple):
-    """The options that the ranks apply to the merged values of the rows."""
-
-    reduction: str
-    label_smoothing: float
-    z_loss: float
-    class_weight: Optional[Tensor]  # of this rank's classes
-
-
-def _row_losses(loss, lse, linear, labels: Labels, shard: Shard, terms: Terms):
-    """(the rows' losses without z-loss, their z-losses, the divisor's weight of each row)."""
-    weights, total = labels.is_valid.float(), float(shard.classes)
-    if terms.class_weight is not None:
-        weights, total = _vocabulary.class_weights_of(terms.class_weight, labels, shard)
-    main = (1 - terms.label_smoothing) * weights * loss
-    if linear is not None:
-        spread = torch.where(labels.is_valid, total * lse - linear, 0)
-        main = main + terms.label_smoothing / shard.classes * spread
-    return main, terms.z_loss * lse * lse if terms.z_loss else None, weights
-
-
-def _reduced(main, extra, weights, valid, row_weight, reduction: str) -> Tensor:
-    """The divisors are those of `linear_cross_entropy`; where they are 0, so is the loss."""
-    if row_weight is not None:
-        main, extra = main * row_weight, None if extra is None else extra * row_weight
-    if reduction == "none":
-        return main if extra is None else main + extra
-    if reduction == "mean":
-        divisor = weights.sum()
-        main = main * torch.where(divisor > 0, 1 / divisor, 0)
-        extra = None if extra is None else extra / valid.sum().clamp_min(1)
-    return main.sum() if extra is None else main.sum() + extra.sum()
-
-
-def _merged(call, rows: Tensor, weight: Tensor, bias: Optional[Tensor], target: Tensor, shard: Shard, terms: Terms,
-            ignore_index: int, row_weight: Optional[Tensor], logit_scale: float, wants) -> tuple:
-    """(loss, lse, entropy, correct, argmax) of N rows; the same bits on every rank.
-
-    Args:
-        call: of (labels, ignore index): the LossOutput of this rank's classes, losses of the rows.
-        rows: N×H. weight: V_r×H. bias: V_r. target: N, class numbers of all ranks' classes. row_weight: N.
-        wants: of lse, entropy, argmax, correct.
-    """
-    labels = _vocabulary.labels_of(target, shard, ignore_index)
-    own = call(labels.local, _vocabulary.NOT_A_LABEL)
-    linear = None
-    if terms.label_smoothing:
-        linear = _vocabulary.weighted_logit_sum(rows, weight, bias, terms.class_weight, logit_scale)
-    loss, lse, entropy, linear = _vocabulary.merge(own.loss, own.lse, own.entropy, linear, labels, shard)
-    main, extra, weights = _row_losses(loss, lse, linear, labels, shard, terms)
-    argmax = correct = None
-    if wants[2] or wants[3]:
-        logits = _vocabulary.logits_at(rows, weight, bias, own.argmax, logit_scale)
-        argmax = _vocabulary.merge_best(logits, own.argmax, labels, shard)
-        correct = (labels.is_valid & (argmax == target)).to(torch.int32)
-    return (_reduced(main, extra, weights, labels.is_valid, row_weight, terms.reduction), lse if wants[0] else None,
-            entropy, correct if wants[3] else None, argmax if wants[2] else None)
+from . import _autograd, _sharded, _vocabulary, functional
+from ._plans import Asked, LinearPlan, cast
 
 
 def _local(name: str, tensor: Optional[Tensor], group) -> Optional[Tensor]:
@@ -76,46 +17,125 @@ def _local(name: str, tensor: Optional[Tensor], group) -> Optional[Tensor]:
         return tensor
     is_shard = len(placements) == 1 and placements[0].is_shard(0) and tensor.device_mesh.get_group() == group
     functional._expect(is_shard, name, "a DTensor sharded by its classes over the group's mesh alone",
-           f"placements {placements} of {tensor.device_mesh}")
+                       f"placements {placements} of {tensor.device_mesh}")
     return tensor.to_local()
 
 
-def _check(dx_reduce, label_smoothing, softcap, margin, main_grad, rows: int, labels: int, ranks: int) -> None:
-    functional._expect(not torch.compiler.is_compiling(), "group", "a call outside of torch.compile (torch.compiler.disable)",
-                       "one inside")
-    functional._expect(dx_reduce in _vocabulary.REDUCTIONS, "dx_reduce", f"one of {_vocabulary.REDUCTIONS}", repr(dx_reduce))
-    functional._expect(margin is None, "margin", "none with a group: the rank of a row's label alone knows the margin", margin)
-    functional._expect(not (label_smoothing and softcap), "label_smoothing", "no softcap beside it with a group", softcap)
-    functional._expect(not (main_grad and label_smoothing), "main_grad", "no label_smoothing beside it with a group",
-           label_smoothing)
+def _check(dx_reduce, rows: int, labels: int, ranks: int) -> None:
+    functional._expect(not torch.compiler.is_compiling(), "group",
+                       "a call outside of torch.compile (torch.compiler.disable)", "one inside")
+    functional._expect(dx_reduce in _vocabulary.REDUCTIONS, "dx_reduce", f"one of {_vocabulary.REDUCTIONS}",
+                       repr(dx_reduce))
     parts = ranks if dx_reduce == "reduce_scatter" else 1
-    functional._expect(rows * parts == labels, "input", f"{labels // parts} rows, for {labels} labels of {parts} ranks", rows)
+    functional._expect(rows * parts == labels, "input", f"{labels // parts} rows, for {labels} labels of {parts} ranks",
+                       rows)
+
+
+class _Sharded(torch.autograd.Function):
+    """The loss and its extras. Inputs: N×H (or a part of the rows), V_r×H, V_r, N, V, N."""
+
+    @staticmethod
+    def forward(ctx, input, weight, bias, target, class_weight, row_factor, plan: LinearPlan,
+                operations: _sharded.Operations):
+        loss, extras, row_losses, gradients = _autograd._forward(
+            operations.forward, input, weight, bias, target, class_weight, row_factor, plan)
+        ctx.set_materialize_grads(False)
+        ctx.plan, ctx.operations = plan, operations
+        ctx.row_losses = row_losses if row_losses is not None and ctx.needs_input_grad[5] else None
+        ctx.gradients = gradients if plan.saves_gradients else None
+        ctx.save_for_backward(input, weight, bias, target, class_weight, row_factor, extras[0])
+        lse, entropy, argmax, correct, monitored = extras
+        ctx.mark_non_differentiable(*(t for t in (argmax, correct, monitored) if t is not None))
+        return loss, lse if plan.wants[0] else None, entropy, argmax, correct, monitored
+
+    @staticmethod
+    def backward(ctx, *upstream):
+        upstream = upstream[:3]
+        if all(gradient is None for gradient in upstream):
+            return (None,) * 8
+        with torch.no_grad():
+            gradients = _gradients_of(ctx, upstream)
+        if torch.is_grad_enabled():
+            input, weight, bias, _, _, row_factor, _ = ctx.saved_tensors
+            gradients = _autograd._refuse_second_derivatives(
+                gradients, [*upstream, input, weight, bias, row_factor],
+                "cross_entropy(torch.nn.functional.linear(input, weight), target)")
+        d_input, d_weight, d_bias, d_row_factor = gradients
+        return d_input, d_weight, d_bias, None, None, d_row_factor, None, None
+
+
+def _gradients_of(ctx, upstream) -> list:
+    """Of input, weight, bias and row factor. Ranks issue the same collectives whichever of these they want."""
+    grad_loss, grad_lse, grad_entropy = upstream
+    plan = ctx.plan
+    d_row_factor = None
+    if ctx.row_losses is not None and grad_loss is not None:
+        d_row_factor = ctx.row_losses * grad_loss
+    gradients, ctx.gradients = ctx.gradients, None
+    if gradients is not None and grad_lse is None and grad_entropy is None:
+        return [*_autograd._scaled(gradients, grad_loss, Asked(plan, False)), d_row_factor]
+    del gradients
+    input, weight, bias, target, class_weight, row_factor, lse = ctx.saved_tensors
+    onto = plan.main_grad and plan.needs[1]
+    operation = ctx.operations.backward_onto(weight.main_grad) if onto else ctx.operations.backward
+    made = _autograd._backward(operation, input, weight, bias, target, class_weight, row_factor, lse, upstream, plan,
+                               plan.needs)
+    if onto:
+        made[1] = _autograd._beside_main_grad(weight)
+    return [*(g if g is None else cast(g, t.dtype) for g, t in zip(made, (input, weight, bias))), d_row_factor]
+
+
+def _plan(tensors: tuple, options: tuple) -> LinearPlan:
+    """What the call asks for, as `functional` checks it for an input that has all rows."""
+    input, linear_weight, target, *others = tensors
+    every = input.new_empty(1).expand(*target.shape, input.shape[-1]).requires_grad_(input.requires_grad)
+    return functional._plan_of((every, linear_weight, target, *others), *options)
+
+
+def _beside_other_ranks(plan: LinearPlan) -> LinearPlan:
+    """The plan with such gradients that the collectives are the same whichever of them the other ranks want.
+
+    All ranks want input's, or none does. Whether they want weight's and bias's changes nothing but what a rank computes
+    by itself, unless it wants none at all: as others may, dW is then made for nothing.
+    """
+    needs = plan.needs
+    if torch.is_grad_enabled() and not any(needs):
+        needs = (False, True, False)
+    saves = any(needs) and plan.options[0] != _autograd._NONE and not plan.main_grad
+    return plan._replace(needs=needs, saves_gradients=saves)
 
 
 def linear_cross_entropy(group, dx_reduce: str, input, linear_weight, target, *, linear_bias, weight, reduction,
                          ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift, row_weight, wants,
-                         workspace_limit, quiet_zeros, main_grad):
-    """(loss, lse, entropy, correct, argmax) of the N rows of target; see `functional.linear_cross_entropy`."""
+                         workspace_limit, quiet_zeros, main_grad, objective):
+    """(loss, lse, entropy, correct, argmax, monitored) of the N rows of target; None: not wanted.
+
+    Args:
+        wants: of lse, entropy, argmax, correct, monitored. The others: see `functional.linear_cross_entropy`.
+    """
     functional._expect(isinstance(group, torch.distributed.ProcessGroup), "group", "a torch.distributed.ProcessGroup",
                        group)
     linear_weight, linear_bias, weight = (_local(name, t, group) for name, t in (
         ("linear_weight", linear_weight), ("linear_bias", linear_bias), ("weight", weight)))
     hidden = input.reshape(-1, input.shape[-1])
-    _check(dx_reduce, label_smoothing, softcap, margin, main_grad, hidden.shape[0], target.numel(),
-           torch.distributed.get_world_size(group))
-    ignore_index = -100 if ignore_index is None else int(ignore_index)
-    facts = (*hidden.shape, str(hidden.dtype), hidden.requires_grad and torch.is_grad_enabled(), dx_reduce, reduction,
-             label_smoothing, z_loss, logit_scale, softcap, weight is not None, wants)
+    _check(dx_reduce, hidden.shape[0], target.numel(), torch.distributed.get_world_size(group))
+    options = (reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift, workspace_limit,
+               quiet_zeros, main_grad, objective, *wants)
+    plan = _beside_other_ranks(_plan((input, linear_weight, target, linear_bias, weight, row_weight), options))
+    facts = (tuple(hidden.shape), str(plan.compute), dx_reduce, torch.is_grad_enabled(), plan.needs[0], *options,
+             weight is not None, linear_bias is not None, row_weight is not None)
     shard = _vocabulary.shard_of(group, linear_weight.shape[0], facts)
-    rows = _vocabulary.rows_of(hidden, dx_reduce, group)
-
-    def call(labels, not_a_label):
-        return functional.linear_cross_entropy(
-            rows, linear_weight, labels, linear_bias=linear_bias, reduction="none", ignore_index=not_a_label,
-            logit_scale=logit_scale, softcap=softcap, return_lse=True, return_entropy=wants[1],
-            return_argmax=wants[2] or wants[3], workspace_limit=workspace_limit, quiet_zeros=quiet_zeros,
-            main_grad=main_grad)
-
-    terms = Terms(reduction, label_smoothing, z_loss, weight)
-    return _merged(call, rows, linear_weight, linear_bias, functional._flat_target(target, shift, ignore_index), shard,
-                   terms, ignore_index, None if row_weight is None else row_weight.reshape(-1), logit_scale, wants)
+    if weight is not None:
+        weight = _vocabulary.all_class_weights(weight, shard)
+    labels = functional._flat_target(target, shift, plan.options[1])
+    row_factor = None
+    if row_weight is not None:
+        if row_weight.shape != target.shape:
+            row_weight = torch.nn.functional.pad(row_weight, (0, shift))
+        if reduction != "none":
+            row_factor = functional._row_factor(row_weight, labels, weight, plan.options)
+    loss, lse, entropy, argmax, correct, monitored = _Sharded.apply(
+        hidden, linear_weight, linear_bias, labels, weight, row_factor, plan, _sharded.Operations(shard, dx_reduce))
+    if reduction == "none" and row_weight is not None:
+        loss = loss * row_weight.reshape(-1)
+    return loss, lse, entropy, correct, argmax, monitored

@@ -200,7 +200,7 @@ def linear_cross_entropy(
         row_weight: (...) or, with a shift, its last dimension less that: factor of each row's loss; differentiable. The
             divisor of a mean does not change.
         return_lse, return_entropy, return_correct, return_argmax: return a LossOutput with these values of the rows.
-        return_monitored: return a LossOutput with what is monitored of all rows. Not with a group.
+        return_monitored: return a LossOutput with what is monitored of all rows.
         objective: 'prob': a row's loss is −p_y, not −log p_y (then no other term goes with it). Not with a group.
         workspace_limit: bytes of device memory beside inputs and outputs; None: no limit.
         quiet_zeros: gradients of bfloat16 take probabilities below 2^-30 as 0, which is faster.
@@ -210,12 +210,14 @@ def linear_cross_entropy(
         group: the torch.distributed.ProcessGroup whose ranks share the vocabulary (tensor parallelism). linear_weight,
             linear_bias and weight have this rank's classes (ranks may have different numbers; a DTensor sharded by its
             classes will do), target numbers the classes of all ranks in their order, and every rank calls this with the
-            same rows and options, and gets the same bits. Makes four products of three, and gathers a few numbers a
-            row. Not with margin, torch.compile, or label_smoothing beside softcap. The first call with a shape compares
-            the ranks' options, and waits for that.
+            same rows and options, and gets the same bits. Three products, as without a group; three numbers of a row
+            are gathered, more where options need them. Ranks may want different gradients of weight and bias.
+            With main_grad and 'none', and with gradients of lse or entropy, the backward call gathers, too, and every
+            rank makes it. Not with torch.compile. The first call with a shape compares the ranks' options and
+            schedules, and waits for that.
         dx_reduce: with a group: 'all_reduce': input's gradient is added up over the ranks. 'reduce_scatter': input is
             this rank's equal part of the rows (sequence parallelism), of which all are gathered, and gets its part of
-            the sum. 'none': input's gradient is this rank's part of the sum.
+            the sum. 'none': input's gradient is this rank's part of the sum. The sum is made beside dW's product.
 
     Returns:
         The loss: float32 whatever the inputs' type, () or, with 'none', target's shape; or a LossOutput.
@@ -226,19 +228,18 @@ def linear_cross_entropy(
     """
     if main_grad:
         _check_main_grad(linear_weight)
+    if isinstance(margin, list):
+        margin = tuple(margin)
     if group is not None:
-        _expect(not return_monitored and objective == "log_prob", "group", "neither monitored values nor 'prob'",
-                f"return_monitored={return_monitored}, objective={objective!r}")
-        from . import _parallel  # which calls this function for the rank's own classes
+        from . import _parallel  # which checks what it is given with functions of this module
 
-        return _output(*_parallel.linear_cross_entropy(
+        loss, lse, entropy, correct, argmax, monitored = _parallel.linear_cross_entropy(
             group, dx_reduce, input, linear_weight, target, linear_bias=linear_bias, weight=weight, reduction=reduction,
             ignore_index=ignore_index, label_smoothing=label_smoothing, z_loss=z_loss, logit_scale=logit_scale,
             softcap=softcap, margin=margin, shift=shift, row_weight=row_weight,
-            wants=(return_lse, return_entropy, return_argmax, return_correct), workspace_limit=workspace_limit,
-            quiet_zeros=quiet_zeros, main_grad=main_grad), target.shape, shift, reduction)
-    if isinstance(margin, list):
-        margin = tuple(margin)
+            wants=(return_lse, return_entropy, return_argmax, return_correct, return_monitored),
+            workspace_limit=workspace_limit, quiet_zeros=quiet_zeros, main_grad=main_grad, objective=objective)
+        return _output(loss, lse, entropy, correct, argmax, target.shape, shift, reduction, monitored)
     tensors = (input, linear_weight, target, linear_bias, weight, row_weight)
     options = (reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift, workspace_limit,
                quiet_zeros, main_grad, objective, return_lse, return_entropy, return_argmax, return_correct,
