@@ -60,9 +60,9 @@ Status readOptions(const tw_linear_cross_entropy_options *given, LinearCrossEntr
   return {};
 }
 
-StatusOr<CallPass> readPass(tw_pass pass) {
+StatusOr<CallPass> readPass(int32_t pass) {
   if (pass != TW_PASS_FUSED && pass != TW_PASS_BACKWARD)
-    return userError("pass: expected a tw_pass, found " + std::to_string(static_cast<int>(pass)));
+    return userError("pass: expected a tw_pass, found " + std::to_string(pass));
   return pass == TW_PASS_FUSED ? CallPass::fused : CallPass::backward;
 }
 
@@ -72,7 +72,7 @@ using namespace tilewright;
 using namespace tilewright::c;
 
 tw_code tw_linear_cross_entropy_prepare(tw_runtime *runtime, const tw_linear_cross_entropy_tensors *tensors,
-                                        const tw_linear_cross_entropy_options *options, tw_pass pass,
+                                        const tw_linear_cross_entropy_options *options, int32_t pass,
                                         tw_linear_cross_entropy **call, tw_error **error) {
   using Prepared = PreparedLinearCrossEntropy;
   const auto make = [&](Runtime &in, const LinearCrossEntropyTensors &given) -> StatusOr<Prepared> {

@@ -8,7 +8,7 @@ namespace tilewright::c {
 /// User errors name the field that does not fit.
 Status readTensors(const tw_linear_cross_entropy_tensors *given, DevicePlace place, Use use,
                    LinearCrossEntropyTensors &tensors);
-StatusOr<CallPass> readPass(tw_pass pass);
+StatusOr<CallPass> readPass(int32_t pass);
 /// Null: the defaults.
 Status readOptions(const tw_linear_cross_entropy_options *given, LinearCrossEntropyOptions &options);
 

@@ -72,12 +72,12 @@ Status open(const char *device, const tw_runtime_options *options, tw_runtime **
 const char *tw_version(void) { return TW_VERSION; }
 int tw_abi_version(void) { return TW_ABI_VERSION; }
 
-tw_code tw_set_log(tw_log_callback callback, void *user_data, tw_log_level level, tw_error **error) {
+tw_code tw_set_log(tw_log_callback callback, void *user_data, int32_t level, tw_error **error) {
   return guarded(error, [&]() -> Status {
     static_assert(static_cast<int>(LogLevel::error) == TW_LOG_ERROR &&
                   static_cast<int>(LogLevel::debug) == TW_LOG_DEBUG);
     if (level < TW_LOG_ERROR || level > TW_LOG_DEBUG)
-      return userError("level: expected a tw_log_level, found " + std::to_string(static_cast<int>(level)));
+      return userError("level: expected a tw_log_level, found " + std::to_string(level));
     setLogLevel(static_cast<LogLevel>(level));
     if (!callback) {
       setLogSink({});

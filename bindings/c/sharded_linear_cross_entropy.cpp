@@ -19,7 +19,7 @@ Status readShard(const tw_vocabulary_shard *given, VocabularyShard &shard) {
   return {};
 }
 
-Status runPart(const PreparedShardedLinearCrossEntropy &call, tw_shard_part part, int64_t chunk,
+Status runPart(const PreparedShardedLinearCrossEntropy &call, int32_t part, int64_t chunk,
                const LinearCrossEntropyTensors &t, const ShardExchange &exchange, const CallMemory &memory,
                void *stream) {
   switch (part) {
@@ -36,7 +36,7 @@ Status runPart(const PreparedShardedLinearCrossEntropy &call, tw_shard_part part
   case TW_SHARD_FINISH:
     return call.finish(t, memory, stream);
   }
-  return userError("part: expected a tw_shard_part, found " + std::to_string(static_cast<int>(part)));
+  return userError("part: expected a tw_shard_part, found " + std::to_string(part));
 }
 
 } // namespace
@@ -44,7 +44,7 @@ Status runPart(const PreparedShardedLinearCrossEntropy &call, tw_shard_part part
 tw_code tw_sharded_linear_cross_entropy_prepare(tw_runtime *runtime,
                                                 const tw_linear_cross_entropy_tensors *tensors,
                                                 const tw_linear_cross_entropy_options *options,
-                                                const tw_vocabulary_shard *shard, tw_pass pass,
+                                                const tw_vocabulary_shard *shard, int32_t pass,
                                                 tw_sharded_linear_cross_entropy **call, tw_error **error) {
   using Prepared = PreparedShardedLinearCrossEntropy;
   const auto make = [&](Runtime &in, const LinearCrossEntropyTensors &given) -> StatusOr<Prepared> {
@@ -97,7 +97,7 @@ int tw_sharded_linear_cross_entropy_fits(const tw_sharded_linear_cross_entropy *
   return fits(call, tensors);
 }
 
-tw_code tw_sharded_linear_cross_entropy_run(const tw_sharded_linear_cross_entropy *call, tw_shard_part part,
+tw_code tw_sharded_linear_cross_entropy_run(const tw_sharded_linear_cross_entropy *call, int32_t part,
                                             int64_t chunk, const tw_linear_cross_entropy_tensors *tensors,
                                             float *stats, float *gathered, void *workspace,
                                             int64_t workspace_bytes, tw_call_status *status, void *stream,

@@ -61,9 +61,9 @@ typedef enum tw_log_level {
 /* Called from any thread, several at a time. It must not throw, nor call this library. */
 typedef void (*tw_log_callback)(void *user_data, tw_log_level level, const char *message);
 
-/* Messages of the whole process up to a level go to the callback; NULL: to stderr, as at first. A callback
- * that was replaced may still be under way in another thread when this returns. */
-tw_code tw_set_log(tw_log_callback callback, void *user_data, tw_log_level level, tw_error **error);
+/* Messages of the whole process up to a level (a tw_log_level) go to the callback; NULL: to stderr, as at
+ * first. A callback that was replaced may still be under way in another thread when this returns. */
+tw_code tw_set_log(tw_log_callback callback, void *user_data, int32_t level, tw_error **error);
 
 /* ---- Devices and runtimes ---- */
 
@@ -279,7 +279,7 @@ typedef struct tw_linear_cross_entropy tw_linear_cross_entropy;
  * addresses it matters whether the matrices' are aligned to 16 bytes. Compiles what was never needed before.
  * options: NULL for defaults. pass: a tw_pass. */
 tw_code tw_linear_cross_entropy_prepare(tw_runtime *runtime, const tw_linear_cross_entropy_tensors *tensors,
-                                        const tw_linear_cross_entropy_options *options, tw_pass pass,
+                                        const tw_linear_cross_entropy_options *options, int32_t pass,
                                         tw_linear_cross_entropy **call, tw_error **error);
 void tw_linear_cross_entropy_free(tw_linear_cross_entropy *call);
 
@@ -350,7 +350,7 @@ typedef struct tw_sharded_linear_cross_entropy tw_sharded_linear_cross_entropy;
 tw_code tw_sharded_linear_cross_entropy_prepare(tw_runtime *runtime,
                                                 const tw_linear_cross_entropy_tensors *tensors,
                                                 const tw_linear_cross_entropy_options *options,
-                                                const tw_vocabulary_shard *shard, tw_pass pass,
+                                                const tw_vocabulary_shard *shard, int32_t pass,
                                                 tw_sharded_linear_cross_entropy **call, tw_error **error);
 void tw_sharded_linear_cross_entropy_free(tw_sharded_linear_cross_entropy *call);
 
@@ -368,10 +368,10 @@ const char *tw_sharded_linear_cross_entropy_description(const tw_sharded_linear_
 int tw_sharded_linear_cross_entropy_fits(const tw_sharded_linear_cross_entropy *call,
                                          const tw_linear_cross_entropy_tensors *tensors);
 
-/* Enqueues a part of a run, with the same tensors, workspace and status each; otherwise as
+/* Enqueues a part (a tw_shard_part) of a run, with the same tensors, workspace and status each; otherwise as
  * tw_linear_cross_entropy_run. What is wrong with labels is told by TW_SHARD_BEGIN. chunk: 0 for the first
  * and the last part. stats, gathered: device memory; NULL in parts that need none. */
-tw_code tw_sharded_linear_cross_entropy_run(const tw_sharded_linear_cross_entropy *call, tw_shard_part part,
+tw_code tw_sharded_linear_cross_entropy_run(const tw_sharded_linear_cross_entropy *call, int32_t part,
                                             int64_t chunk, const tw_linear_cross_entropy_tensors *tensors,
                                             float *stats, float *gathered, void *workspace,
                                             int64_t workspace_bytes, tw_call_status *status, void *stream,

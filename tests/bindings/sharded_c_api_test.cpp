@@ -102,7 +102,7 @@ struct Rank : Problem {
     for (int i = 0; i < 2; ++i)
       stats[i].resize(told()), gathered[i].resize(kRanks * told());
   }
-  Outcome run(tw_shard_part part, int64_t chunk = 0, int64_t less = 0) {
+  Outcome run(int32_t part, int64_t chunk = 0, int64_t less = 0) {
     return call([&](tw_error **e) {
       return tw_sharded_linear_cross_entropy_run(prepared, part, chunk, &tensors, stats[chunk % 2].data(),
                                                  gathered[chunk % 2].data(), workspace, bytes() - less,
@@ -203,13 +203,13 @@ TEST_F(ShardedCApi, LabelsOfNoRankAreErrors) {
 TEST_F(ShardedCApi, MistakesAreNamed) {
   Rank &rank = ranks[0];
   rank.prepare(runtime, nullptr);
-  expectUser(rank.run(static_cast<tw_shard_part>(9)), "tw_shard_part");
+  expectUser(rank.run(9), "tw_shard_part");
   expectUser(rank.run(TW_SHARD_STATS, 7), "chunks are numbered");
   expectUser(rank.run(TW_SHARD_BEGIN, 0, 1), "workspace");
   std::vector<float>().swap(rank.stats[0]);
   expectUser(rank.run(TW_SHARD_STATS), "stats");
   tw_sharded_linear_cross_entropy *none = nullptr;
-  const auto prepare = [&](const tw_vocabulary_shard *shard, tw_pass pass = TW_PASS_FUSED) {
+  const auto prepare = [&](const tw_vocabulary_shard *shard, int32_t pass = TW_PASS_FUSED) {
     return call([&](tw_error **e) {
       return tw_sharded_linear_cross_entropy_prepare(runtime, &rank.tensors, nullptr, shard, pass, &none, e);
     });
@@ -221,7 +221,7 @@ TEST_F(ShardedCApi, MistakesAreNamed) {
   wrong = rank.shard;
   wrong.first_class = 20;
   expectUser(prepare(&wrong), "among all classes");
-  expectUser(prepare(&rank.shard, static_cast<tw_pass>(4)), "tw_pass");
+  expectUser(prepare(&rank.shard, 4), "tw_pass");
   expectUser(call([&](tw_error **e) {
                return tw_sharded_linear_cross_entropy_run(nullptr, TW_SHARD_BEGIN, 0, &rank.tensors, nullptr,
                                                           nullptr, nullptr, 0, nullptr, nullptr, e);
