@@ -101,7 +101,7 @@ def test_shapes_without_memory():
 def test_opcheck(device, gradients):
     x, w, y = (t.detach() for t in problem(device))
     options = (0, -100, 0.1, 0.0, 1.0, 0.0)
-    linear = (*options, None, 0, True, 0)
+    linear = (*options, None, 0, True, 0, None)
     types = (torch.float32, torch.float32, None) if gradients else (None, None, None)
     ops = torch.ops.tilewright
     checks = ("test_schema", "test_faketensor")

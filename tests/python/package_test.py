@@ -1,6 +1,7 @@
 """The package itself: the library that it finds, its cache of prepared calls, and its neighbours in one process."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,25 @@ def test_prepared_calls_are_found_again_and_bounded(monkeypatch):
     assert _calls._cache.values()[-1] is kept
     tw.forget_prepared_calls()
     assert tw.prepared_calls() == []
+
+
+def test_a_configuration_is_that_of_calls_with_gradients_or_of_those_without():
+    x, w, y = torch.randn(40, 4, requires_grad=True), torch.randn(11, 4), torch.arange(40) % 11
+
+    def made(*options, **more):
+        tw.forget_prepared_calls()
+        tw.linear_cross_entropy(*options, **more).sum().backward()
+        return [call.configuration for call in tw.prepared_calls()]
+
+    planned, = made(x, w, y)
+    pinned = planned.replace("variant=whole", "variant=chunked").replace("chunk_rows=64", "chunk_rows=16")
+    assert pinned != planned and made(x, w, y, configuration=pinned) == [pinned]
+    forward, backward = made(x, w, y, configuration=pinned, reduction="none")
+    assert forward.startswith("variant=loss_only") and backward == pinned
+    smaller = re.sub("chunk_rows=[0-9]+", "chunk_rows=8", forward)
+    assert made(x, w, y, configuration=smaller, reduction="none") == [smaller, planned]
+    with pytest.raises(tilewright.UserError, match="configuration: expected NAME=VALUE"):
+        tw.linear_cross_entropy(x, w, y, configuration="fast")
 
 
 def test_structures_have_the_size_that_the_library_expects():

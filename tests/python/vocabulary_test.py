@@ -294,7 +294,7 @@ def test_a_sharded_dtensor():
 
 def _disagree(rank, ranks):
     x, w, y = problem()
-    with pytest.raises(tilewright.UserError, match="on rank 0 and .* on rank 1"):
+    with pytest.raises(tilewright.UserError, match="same z_loss on all ranks, found 0.3 on rank 0 and 1.3 on rank 1"):
         linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD, z_loss=0.3 + rank)
 
 
@@ -364,7 +364,7 @@ def _in_chunks(rank, ranks, reduction):
     mine = shard_of(w, rank, ranks).requires_grad_(True)
     loss = linear_cross_entropy(x, mine, y, group=dist.group.WORLD, reduction=reduction, workspace_limit=150_000)
     loss.sum().backward()
-    plans = [plan for plan, _ in tilewright.torch._calls.prepared_calls() if "2 at a time" in plan]
+    plans = [plan for plan, *_ in tilewright.torch.prepared_calls() if "2 at a time" in plan]
     assert plans, "the call was meant to have several chunks"
     assert reference.relative(loss, wanted) < 3e-6
     assert reference.relative(x.grad, d_x) < 2e-5
@@ -451,3 +451,44 @@ def _onto_main_grad(rank, ranks):
 
 def test_a_main_gradient():
     run(2, _onto_main_grad)
+
+
+_FIRST = ("variant=chunked chunk_rows=16 forward_rows=32 forward_columns=32 forward_step=0 dx_rows=32 dx_columns=32 "
+          "dx_step=0 dw_rows=32 dw_columns=32 dw_step=0")
+
+
+def _told_by_rank_0(rank, ranks, reduction):
+    """Rank 0 has the configuration of a call of its own, without a group, and tells the others."""
+    x, w, y = problem()
+    wanted = reference.linear_cross_entropy(x, w, y, reduction=reduction)[0].sum()
+    d_x, d_w = torch.autograd.grad(wanted, [x, w])
+    mine = shard_of(w, rank, ranks).requires_grad_(True)
+    text = [None]
+    if rank == 0:
+        linear_cross_entropy(x, mine, y.clamp(max=15), configuration=_FIRST)
+        text[0] = tilewright.torch.prepared_calls()[-1].configuration
+    dist.broadcast_object_list(text)
+    assert "chunk_rows=16" in text[0]
+    linear_cross_entropy(x, mine, y, group=dist.group.WORLD, reduction=reduction,
+                         configuration=text[0]).sum().backward()
+    assert tilewright.torch.prepared_calls()[-1].configuration == text[0]
+    assert "2 at a time" in tilewright.torch.prepared_calls()[-1].description  # 24 rows: two chunks
+    assert reference.relative(x.grad, d_x) < 2e-5
+    assert reference.relative(mine.grad, d_w.split(SIZES[ranks])[rank]) < 2e-5
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_a_configuration_of_one_rank_is_given_to_all(reduction):
+    run(2, _told_by_rank_0, reduction)
+
+
+def _other_configurations(rank, ranks):
+    x, w, y = problem()
+    texts = [_FIRST.replace("chunk_rows=16", f"chunk_rows={rows}") for rows in (8, 24)]  # new to both ranks
+    with pytest.raises(tilewright.UserError, match="same configuration .*chunk_rows=8 .* on rank 0 and .*chunk_rows=24 "
+                                                   ".* on rank 1"):
+        linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD, configuration=texts[rank])
+
+
+def test_ranks_that_pin_different_configurations_are_told():
+    run(2, _other_configurations)

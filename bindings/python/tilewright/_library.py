@@ -92,6 +92,7 @@ _FUNCTIONS = {  # name: result, arguments; where the last is an error, `call` ta
     "tw_linear_cross_entropy_free": (None, [c_void_p]),
     "tw_linear_cross_entropy_workspace_bytes": (c_int64, [c_void_p]),
     "tw_linear_cross_entropy_description": (c_char_p, [c_void_p]),
+    "tw_linear_cross_entropy_configuration": (c_char_p, [c_void_p]),
     "tw_linear_cross_entropy_run":
         (c_int, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
     "tw_sharded_linear_cross_entropy_prepare":
@@ -104,6 +105,7 @@ _FUNCTIONS = {  # name: result, arguments; where the last is an error, `call` ta
     "tw_sharded_linear_cross_entropy_chunk_buffers": (c_int, [c_void_p]),
     "tw_sharded_linear_cross_entropy_schedule": (c_char_p, [c_void_p]),
     "tw_sharded_linear_cross_entropy_description": (c_char_p, [c_void_p]),
+    "tw_sharded_linear_cross_entropy_configuration": (c_char_p, [c_void_p]),
     "tw_sharded_linear_cross_entropy_run":
         (c_int, [c_void_p, c_int, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p,
                  c_void_p]),

@@ -15,6 +15,7 @@ from ._devices import DL_TYPES, Device, device_of, int64s
 
 _CAPACITY = 256  # prepared calls that are kept
 _WORKSPACE_ALIGNMENT = 256
+_LOSS_ONLY = "variant=loss_only"  # a word of the configurations of calls that make no gradients
 _SLOT_BYTES = ctypes.sizeof(DLTensor)
 _WORDS = _SLOT_BYTES // ctypes.sizeof(c_uint64)
 
@@ -32,6 +33,7 @@ class Options(NamedTuple):
     workspace_limit: int = 0
     quiet_zeros: bool = True
     objective: int = 0  # tw_objective
+    configuration: Optional[str] = None  # of calls with gradients, or of those without; others are planned
     tf32: bool = False
     accumulate: bool = False
 
@@ -46,7 +48,13 @@ class Options(NamedTuple):
         return LinearCrossEntropyOptions(
             ctypes.sizeof(LinearCrossEntropyOptions), self.reduction, self.objective, self.ignore_index,
             self.label_smoothing, self.z_loss, self.logit_scale, self.softcap, 0, has_margin, margin, scale,
-            self.workspace_limit, self.tf32, self.quiet_zeros, self.accumulate, 0, None)
+            self.workspace_limit, self.tf32, self.quiet_zeros, self.accumulate, 0,
+            None if self.configuration is None else self.configuration.encode())
+
+    def of_call(self, makes_gradients: bool):
+        """The options of one of the calls that the configuration is given for: it is that of one kind alone."""
+        fits = self.configuration is None or (_LOSS_ONLY in self.configuration.split()) != makes_gradients
+        return self if fits else self._replace(configuration=None)
 
 
 class Kind(NamedTuple):
@@ -122,6 +130,8 @@ class Prepared:
         self._places = range(0, _WORDS * len(tensors), _WORDS)
         self.workspace_bytes = getattr(lib, f"tw_{which}_workspace_bytes")(handle)
         self.description = getattr(lib, f"tw_{which}_description")(handle).decode()
+        has_text = which == FORWARD.which
+        self.configuration = lib.tw_linear_cross_entropy_configuration(handle).decode() if has_text else ""
         self._workspace = _form_of(torch.empty(self.workspace_bytes + _WORKSPACE_ALIGNMENT, dtype=torch.uint8,
                                                device=device.torch_device))
 
@@ -289,9 +299,19 @@ class Scaling:
         self._frames.append(frame)
 
 
-def prepared_calls() -> list:
-    """(description, bytes of workspace) of the calls that are kept, the last used last."""
-    return [(entry.prepared.description, entry.prepared.workspace_bytes) for entry in _cache.values()]
+class PreparedCall(NamedTuple):
+    """What is known of a prepared call."""
+
+    description: str
+    workspace_bytes: int
+    configuration: str
+    """For `configuration` of `linear_cross_entropy`: the tuned or planned one; "" of a call over logits."""
+
+
+def prepared_calls() -> List[PreparedCall]:
+    """The calls that are kept, the last used last."""
+    return [PreparedCall(call.description, call.workspace_bytes, call.configuration)
+            for call in (entry.prepared for entry in _cache.values())]
 
 
 def forget_prepared_calls() -> None:

@@ -19,7 +19,8 @@ _library = torch.library.Library("tilewright", "DEF")
 
 _LOSS_OPTIONS = ("int reduction, int ignore_index, float label_smoothing, float z_loss, float logit_scale, "
                  "float softcap")
-_LINEAR_OPTIONS = _LOSS_OPTIONS + ", float[]? margin, int workspace_limit, bool quiet_zeros, int objective"
+_LINEAR_OPTIONS = (_LOSS_OPTIONS + ", float[]? margin, int workspace_limit, bool quiet_zeros, "
+                                    "int objective, str? configuration")
 _LINEAR_INPUTS = "Tensor input, Tensor weight, Tensor target, Tensor? bias, Tensor? class_weight"
 
 
@@ -87,46 +88,40 @@ def _forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d
             **_gradients(input, weight, bias, d_input, d_weight, d_bias)}
 
 
-def _margin(margin):
-    return None if margin is None else tuple(margin)
+def linear_options(options: tuple, input: Tensor, makes_gradients: bool) -> Options:
+    """Options of a call of the library, of those of an operation: reduction to configuration."""
+    options = Options(*options, tf32=allows_tf32(input)).of_call(makes_gradients)
+    return options if options.margin is None else options._replace(margin=tuple(options.margin))
 
 
-def linear_forward(input, weight, target, bias, class_weight, upstream, reduction, ignore_index, label_smoothing,
-                   z_loss, logit_scale, softcap, margin, workspace_limit, quiet_zeros, objective, wants, d_input,
-                   d_weight, d_bias) -> List[Tensor]:
+def linear_forward(input, weight, target, bias, class_weight, upstream, *rest) -> List[Tensor]:
     """The losses, what `wants` asks for of (lse, entropy, argmax, correct, monitored), and the gradients.
 
     Args:
         input: N×H. weight: V×H, of its type. target: N, int32 or int64. bias: V. class_weight: V.
         upstream: the gradient that arrives for the loss, 1 number or N; None: 1.
-        d_input, d_weight, d_bias: type of the gradient, float32 or the tensor's; None: not wanted.
+        rest: the options (as of `Options`, reduction to configuration), wants, then d_input, d_weight, d_bias: type of
+            the gradient, float32 or the tensor's; None: not wanted.
     """
-    device, entry, inputs = linear_entry(input, weight, target, bias, class_weight, upstream, reduction, ignore_index,
-                                         label_smoothing, z_loss, logit_scale, softcap, margin, workspace_limit,
-                                         quiet_zeros, objective, wants, d_input, d_weight, d_bias)
+    device, entry, inputs = linear_entry(input, weight, target, bias, class_weight, upstream, *rest)
     device.poll()
     return entry.run(inputs, device, reports=True)
 
 
-def linear_entry(input, weight, target, bias, class_weight, upstream, reduction, ignore_index, label_smoothing, z_loss,
-                 logit_scale, softcap, margin, workspace_limit, quiet_zeros, objective, wants, d_input, d_weight,
-                 d_bias) -> tuple:
+def linear_entry(input, weight, target, bias, class_weight, upstream, *rest) -> tuple:
     """(device, prepared call, tensors that it is run with), of the arguments of `linear_forward`."""
-    device = device_of(input)
-    options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, _margin(margin),
-                      workspace_limit, quiet_zeros, objective, allows_tf32(input))
+    *options, wants, d_input, d_weight, d_bias = rest
+    device, types = device_of(input), (d_input, d_weight, d_bias)
     inputs = (_rows(input), _rows(weight), target.contiguous(), _contiguous(bias), _dense(class_weight),
               _dense(upstream))
     entry = _calls.entry_of(
-        device, _calls.FORWARD, options, (*wants, d_input, d_weight, d_bias), inputs,
-        lambda: _forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias))
+        device, _calls.FORWARD, linear_options(options, input, any(types)), (*wants, *types), inputs,
+        lambda: _forward_outputs(input, weight, bias, options[0], wants, *types))
     return device, entry, [tensor for tensor in inputs if tensor is not None]
 
 
-def _linear_forward_fake(input, weight, target, bias, class_weight, upstream, reduction, ignore_index,
-                         label_smoothing, z_loss, logit_scale, softcap, margin, workspace_limit, quiet_zeros, objective,
-                         wants, d_input, d_weight, d_bias):
-    return list(_forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias).values())
+def _linear_forward_fake(input, weight, target, bias, class_weight, upstream, reduction, *rest):
+    return list(_forward_outputs(input, weight, bias, reduction, *rest[-4:]).values())
 
 
 _library.define(
@@ -142,28 +137,24 @@ def _backward_inputs(input, weight, target, bias, class_weight, lse, grad_loss, 
             _dense(grad_loss), _dense(grad_lse), _dense(grad_entropy), lse.contiguous())
 
 
-def linear_backward(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, reduction,
-                    ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, workspace_limit, quiet_zeros,
-                    objective, d_input, d_weight, d_bias) -> List[Tensor]:
+def linear_backward(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
+                    *rest) -> List[Tensor]:
     """The gradients from the lse of a forward call, for the gradients that arrive for loss, lse and entropy."""
-    options = Options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, _margin(margin),
-                      workspace_limit, quiet_zeros, objective, allows_tf32(input))
+    options, types = rest[:-3], rest[-3:]
     inputs = _backward_inputs(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
-                              reduction)
-    return _calls.run(device_of(input), _calls.BACKWARD, options, (d_input, d_weight, d_bias), inputs,
-                      lambda: _gradients(input, weight, bias, d_input, d_weight, d_bias), reports=False)
+                              options[0])
+    return _calls.run(device_of(input), _calls.BACKWARD, linear_options(options, input, True), types, inputs,
+                      lambda: _gradients(input, weight, bias, *types), reports=False)
 
 
-def _linear_backward_fake(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
-                          reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin,
-                          workspace_limit, quiet_zeros, objective, d_input, d_weight, d_bias):
-    return list(_gradients(input, weight, bias, d_input, d_weight, d_bias).values())
+def _linear_backward_fake(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, *rest):
+    return list(_gradients(input, weight, bias, *rest[-3:]).values())
 
 
 def linear_backward_onto(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy, options,
                          outputs: dict) -> None:
     """As `linear_backward`, with d_weight and d_bias of `outputs` added to what they hold. No operation of torch's."""
-    options = Options(*options)._replace(tf32=allows_tf32(input), accumulate=True)
+    options = linear_options(options, input, True)._replace(accumulate=True)
     inputs = _backward_inputs(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
                               options.reduction)
     _calls.run_onto(device_of(input), _calls.BACKWARD, options, inputs, outputs)

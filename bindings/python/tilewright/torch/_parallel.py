@@ -107,7 +107,7 @@ def _beside_other_ranks(plan: LinearPlan) -> LinearPlan:
 
 def linear_cross_entropy(group, dx_reduce: str, input, linear_weight, target, *, linear_bias, weight, reduction,
                          ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift, row_weight, wants,
-                         workspace_limit, quiet_zeros, main_grad, objective):
+                         workspace_limit, quiet_zeros, main_grad, objective, configuration):
     """(loss, lse, entropy, correct, argmax, monitored) of the N rows of target; None: not wanted.
 
     Args:
@@ -119,12 +119,16 @@ def linear_cross_entropy(group, dx_reduce: str, input, linear_weight, target, *,
         ("linear_weight", linear_weight), ("linear_bias", linear_bias), ("weight", weight)))
     hidden = input.reshape(-1, input.shape[-1])
     _check(dx_reduce, hidden.shape[0], target.numel(), torch.distributed.get_world_size(group))
-    options = (reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift, workspace_limit,
-               quiet_zeros, main_grad, objective, *wants)
-    plan = _beside_other_ranks(_plan((input, linear_weight, target, linear_bias, weight, row_weight), options))
-    facts = (tuple(hidden.shape), str(plan.compute), dx_reduce, torch.is_grad_enabled(), plan.needs[0], *options,
-             weight is not None, linear_bias is not None, row_weight is not None)
-    shard = _vocabulary.shard_of(group, linear_weight.shape[0], facts)
+    options = dict(
+        reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing, z_loss=z_loss,
+        logit_scale=logit_scale, softcap=softcap, margin=margin, shift=shift, workspace_limit=workspace_limit,
+        quiet_zeros=quiet_zeros, main_grad=main_grad, objective=objective, configuration=configuration)
+    tensors = (input, linear_weight, target, linear_bias, weight, row_weight)
+    plan = _beside_other_ranks(_plan(tensors, (*options.values(), *wants)))
+    shard = _vocabulary.shard_of(group, linear_weight.shape[0], {
+        "shape of input": tuple(hidden.shape), "type": (str(plan.compute), *map(str, plan.dtypes)), "dx_reduce": dx_reduce,
+        "grad mode": torch.is_grad_enabled(), "requires_grad of input": plan.needs[0], **options, "wants": wants,
+        "tensors": tuple(tensor is not None for tensor in tensors)})
     if weight is not None:
         weight = _vocabulary.all_class_weights(weight, shard)
     labels = functional._flat_target(target, shift, plan.options[1])

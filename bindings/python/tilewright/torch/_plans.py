@@ -13,14 +13,13 @@ from . import _calls, _ops
 class LinearPlan(NamedTuple):
     """What a call is asked for, beside its tensors."""
 
-    options: tuple  # of Options, reduction to objective
+    options: tuple  # of Options, reduction to configuration
     compute: torch.dtype  # of the products: input's and weight's type, or autocast's
     wants: Tuple[bool, ...]  # lse, entropy, argmax, correct, monitored
     needs: Tuple[bool, bool, bool]  # gradients: input, weight, bias
     saves_gradients: bool
     main_grad: bool
     dtypes: tuple  # of input, weight and bias
-
 
     @property
     def has_loss_alone(self) -> bool:

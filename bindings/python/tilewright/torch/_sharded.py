@@ -53,6 +53,7 @@ class ShardedCall:
         self.workspace_bytes = fact("workspace_bytes")
         self.description = fact("description").decode()
         self.schedule = fact("schedule").decode()
+        self.configuration = fact("configuration").decode()
         self._chunks, self._rows, self._facts = fact("chunks"), fact("chunk_rows"), fact("facts")
         self._is_ahead = fact("chunk_buffers") > 1
 
@@ -193,7 +194,8 @@ class Operations:
         inputs = dict(hidden=rows, weight=_ops._rows(weight), label=target.contiguous(), bias=_ops._contiguous(bias),
                       class_weight=_ops._dense(class_weight), grad_output=_ops._dense(upstream))
         outputs = _ops._forward_outputs(rows, weight, bias, options[0], wants, *types)
-        return _run(self._shard, self._dx_reduce, PASS_FUSED, _options(options, rows), inputs, outputs, reports=True)
+        options = _ops.linear_options(options, rows, any(types))
+        return _run(self._shard, self._dx_reduce, PASS_FUSED, options, inputs, outputs, reports=True)
 
     def backward(self, input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
                  *rest) -> List[Tensor]:
@@ -201,7 +203,7 @@ class Operations:
         rows = self._rows(input)
         outputs = _ops._gradients(rows, weight, bias, *types)
         return self._backward(rows, weight, target, bias, class_weight, lse, (grad_loss, grad_lse, grad_entropy),
-                              _options(options, rows), outputs)
+                              _ops.linear_options(options, rows, True), outputs)
 
     def backward_onto(self, d_weight: Tensor):
         """The backward operation whose dW is added to what d_weight holds."""
@@ -214,7 +216,7 @@ class Operations:
             if d_bias is not None:
                 outputs["d_bias"] = torch.zeros(bias.shape, dtype=d_bias, device=bias.device)
             return self._backward(rows, weight, target, bias, class_weight, lse, (grad_loss, grad_lse, grad_entropy),
-                                  _options(options, rows)._replace(accumulate=True), outputs)
+                                  _ops.linear_options(options, rows, True)._replace(accumulate=True), outputs)
 
         return operation
 
@@ -224,7 +226,3 @@ class Operations:
         inputs = dict(zip(names, _ops._backward_inputs(rows, weight, target, bias, class_weight, lse, *upstream,
                                                       options.reduction)))
         return _run(self._shard, self._dx_reduce, PASS_BACKWARD, options, inputs, outputs, reports=False)
-
-
-def _options(options: tuple, rows: Tensor) -> Options:
-    return Options(*options)._replace(tf32=_ops.allows_tf32(rows))

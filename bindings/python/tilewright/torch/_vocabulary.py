@@ -40,11 +40,14 @@ def _compares_always() -> bool:
     return os.environ.get("TILEWRIGHT_CHECK_RANKS") == "1"
 
 
-def _expect_equal(what: str, everyone: list) -> None:
+def _expect_equal(everyone: list) -> None:
+    """Of what each rank has: a dictionary of the same names."""
+    first = everyone[0]
     for rank, other in enumerate(everyone):
-        if other != everyone[0]:
-            raise UserError(f"group: expected the same {what} on all ranks, found {everyone[0]} on rank 0 and {other} "
-                            f"on rank {rank}")
+        for name in first:
+            if other[name] != first[name]:
+                raise UserError(f"group: expected the same {name} on all ranks, found {first[name]!r} on rank 0 and "
+                                f"{other[name]!r} on rank {rank}")
 
 
 def _of_all_ranks(value, group) -> list:
@@ -56,21 +59,21 @@ def _of_all_ranks(value, group) -> list:
 _agreed = {}
 
 
-def shard_of(group: dist.ProcessGroup, classes: int, facts: tuple) -> Shard:
+def shard_of(group: dist.ProcessGroup, classes: int, facts: dict) -> Shard:
     """This rank's shard. The first call with such classes and facts compares them over the ranks, and waits for it.
     With the environment's TILEWRIGHT_CHECK_RANKS=1 every call does, which also finds ranks that call in other orders.
 
     Args:
         classes: of this rank; ranks may differ.
-        facts: what has to be the same on all ranks, or their collectives would not fit together.
+        facts: what has to be the same on all ranks, by its name, or their collectives would not fit together.
 
     Raises:
-        tilewright.UserError: on every rank, if the facts differ; it names both ranks.
+        tilewright.UserError: on every rank, if the facts differ; it names both ranks and what they have.
     """
-    key = (group, classes, facts)
+    key = (group, classes, *facts.values())
     if key not in _agreed or _compares_always():
         everyone = _of_all_ranks((classes, facts), group)
-        _expect_equal("call", [others for _, others in everyone])
+        _expect_equal([others for _, others in everyone])
         _agreed[key] = Shard(group, dist.get_rank(group), tuple(size for size, _ in everyone))
     return _agreed[key]
 
@@ -83,7 +86,7 @@ def compare_schedules(shard: Shard, key: tuple, schedule: str) -> None:
     """
     key = (shard, key)
     if key not in _agreed or _compares_always():
-        _expect_equal("schedule", _of_all_ranks(schedule, shard.group))
+        _expect_equal(_of_all_ranks({"schedule": schedule}, shard.group))
         _agreed[key] = None
 
 

@@ -173,6 +173,7 @@ def linear_cross_entropy(
     workspace_limit: Optional[int] = None,
     quiet_zeros: bool = True,
     main_grad: bool = False,
+    configuration: Optional[str] = None,
     group=None,
     dx_reduce: str = "all_reduce",
 ) -> Union[Tensor, LossOutput]:
@@ -201,12 +202,15 @@ def linear_cross_entropy(
             divisor of a mean does not change.
         return_lse, return_entropy, return_correct, return_argmax: return a LossOutput with these values of the rows.
         return_monitored: return a LossOutput with what is monitored of all rows.
-        objective: 'prob': a row's loss is −p_y, not −log p_y (then no other term goes with it). Not with a group.
+        objective: 'prob': a row's loss is −p_y, not −log p_y (then no other term goes with it).
         workspace_limit: bytes of device memory beside inputs and outputs; None: no limit.
         quiet_zeros: gradients of bfloat16 take probabilities below 2^-30 as 0, which is faster.
         main_grad: dW is added to linear_weight.main_grad, (V, H), float32, during the backward call, and not to .grad.
             Where the weight has the attribute grad_added_to_main_grad (Megatron-LM), it becomes true, and autograd gets
             zeros, which leaves the gradient of a tied embedding right. Makes four products of three.
+        configuration: tiles, chunks and slices as text, as `prepared_calls()` says it of a call with such shapes; None:
+            the one that was tuned on this machine, or planned. Text of a call that made gradients is for calls that
+            make some, other text for those that make none; the others are planned.
         group: the torch.distributed.ProcessGroup whose ranks share the vocabulary (tensor parallelism). linear_weight,
             linear_bias and weight have this rank's classes (ranks may have different numbers; a DTensor sharded by its
             classes will do), target numbers the classes of all ranks in their order, and every rank calls this with the
@@ -238,12 +242,13 @@ def linear_cross_entropy(
             ignore_index=ignore_index, label_smoothing=label_smoothing, z_loss=z_loss, logit_scale=logit_scale,
             softcap=softcap, margin=margin, shift=shift, row_weight=row_weight,
             wants=(return_lse, return_entropy, return_argmax, return_correct, return_monitored),
-            workspace_limit=workspace_limit, quiet_zeros=quiet_zeros, main_grad=main_grad, objective=objective)
+            workspace_limit=workspace_limit, quiet_zeros=quiet_zeros, main_grad=main_grad, objective=objective,
+            configuration=configuration)
         return _output(loss, lse, entropy, correct, argmax, target.shape, shift, reduction, monitored)
     tensors = (input, linear_weight, target, linear_bias, weight, row_weight)
     options = (reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift, workspace_limit,
-               quiet_zeros, main_grad, objective, return_lse, return_entropy, return_argmax, return_correct,
-               return_monitored)
+               quiet_zeros, main_grad, objective, configuration, return_lse, return_entropy, return_argmax,
+               return_correct, return_monitored)
     if torch.compiler.is_compiling():
         asked, plan = None, _plan_of(tensors, *options)
     else:
@@ -321,7 +326,7 @@ def _is_direct(tensors: tuple, compute: torch.dtype) -> bool:
 
 
 def _plan_of(tensors, reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift,
-             workspace_limit, quiet_zeros, main_grad, objective, *wants) -> LinearPlan:
+             workspace_limit, quiet_zeros, main_grad, objective, configuration, *wants) -> LinearPlan:
     """Checks the arguments of `linear_cross_entropy`; what they ask for."""
     input, linear_weight, target, linear_bias, weight, row_weight = tensors
     _check_linear(input, linear_weight, linear_bias, target, (("weight", weight), ("row_weight", row_weight)))
@@ -341,7 +346,7 @@ def _plan_of(tensors, reduction, ignore_index, label_smoothing, z_loss, logit_sc
     if torch.compiler.is_compiling() and (wants[0] or wants[1]):
         saves_gradients = False  # the graph cannot tell whether a gradient arrives for lse or entropy
     return LinearPlan(
-        options=(*options, margin, limit, quiet_zeros, OBJECTIVES[objective]),
+        options=(*options, margin, limit, quiet_zeros, OBJECTIVES[objective], configuration),
         compute=_compute_type(input, linear_weight), wants=wants, needs=needs, saves_gradients=saves_gradients,
         main_grad=main_grad,
         dtypes=(input.dtype, linear_weight.dtype, None if linear_bias is None else linear_bias.dtype))
