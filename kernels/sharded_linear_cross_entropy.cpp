@@ -13,14 +13,17 @@ namespace {
 using namespace lce;
 
 /// As the rank with the most classes would ask that wants all gradients: what all ranks plan for, whichever
-/// of them they want.
+/// of them they want. The types of those that this rank does not want are as those that it does.
 Request widestOf(Request request) {
   request.classes = request.shard.widest;
   request.shard.first = request.shard.rank = 0;
   if (!request.wantsGradients()) return request;
-  if (!request.dHidden) request.dHidden = request.element;
-  if (!request.dWeight) request.dWeight = request.element;
-  if (!request.dBias) request.dBias = request.terms.bias;
+  const std::optional<ElementType> wanted = request.dHidden ? request.dHidden : request.dWeight;
+  const ElementType type = wanted.value_or(request.element);
+  if (!request.dHidden) request.dHidden = type;
+  if (!request.dWeight) request.dWeight = type;
+  if (!request.dBias && request.terms.bias)
+    request.dBias = type == ElementType::f32 ? type : request.terms.bias;
   return request;
 }
 

@@ -138,14 +138,18 @@ INSTANTIATE_TEST_SUITE_P(All, Sharded,
 
 TEST_P(Sharded, RanksPlanAlikeWhicheverGradientsTheyWant) {
   const LossCase data = makeCase(DataKind::random, 200, 16, 150, element);
-  std::vector<std::string> schedules;
-  for (const bool ofX : {false, true}) {
-    LossCall call = callOf(element);
-    call.gradient = {};
-    call.wantsDHidden = ofX, call.wantsDWeight = !ofX;
-    schedules.push_back(runSharded(runtimeFor(device), data, call, {{50, 100}}).schedules[0]);
+  for (const std::optional<ElementType> type :
+       {std::optional<ElementType>(), std::optional(ElementType::f32)}) {
+    std::vector<std::string> schedules;
+    for (const auto &[ofX, ofW] : {std::pair(true, true), std::pair(true, false), std::pair(false, true)}) {
+      LossCall call = callOf(element);
+      call.gradient = type;
+      call.wantsDHidden = ofX, call.wantsDWeight = ofW;
+      schedules.push_back(runSharded(runtimeFor(device), data, call, {{50, 100}}).schedules[0]);
+    }
+    EXPECT_EQ(schedules[0], schedules[1]);
+    EXPECT_EQ(schedules[0], schedules[2]);
   }
-  EXPECT_EQ(schedules[0], schedules[1]);
 }
 
 // ---- Options -------------------------------------------------------------------------------------------

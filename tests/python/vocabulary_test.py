@@ -292,6 +292,45 @@ def test_a_sharded_dtensor():
     run(2, _sharded_weight)
 
 
+def _over_a_mesh(rank, ranks, as_mesh, replicated):
+    """The vocabulary over dimension tp of a mesh, the rows over dimension dp."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    x, w, y = problem()
+    expected, = torch.autograd.grad(reference.linear_cross_entropy(x, w, y, reduction="sum")[0], [w])
+    if replicated:
+        weight = distribute_tensor(w.detach(), mesh, [Replicate(), Shard(0)])
+    else:
+        weight = distribute_tensor(w.detach(), mesh["tp"], [Shard(0)])
+    weight = torch.nn.Parameter(weight)
+    part = mesh["dp"].get_local_rank()
+    rows = x.detach().chunk(2)[part].clone().requires_grad_(True)
+    labels = y.chunk(2)[part]
+    loss = linear_cross_entropy(rows, weight, labels, reduction="sum",
+                                group=mesh["tp"] if as_mesh else mesh["tp"].get_group())
+    loss.backward()
+    wanted = reference.linear_cross_entropy(rows, w, labels, reduction="sum")[0]
+    assert reference.relative(loss, wanted) < 1e-6
+    assert reference.relative(rows.grad, torch.autograd.grad(wanted, rows)[0]) < 2e-5
+    d_weight = weight.grad.to_local().clone()
+    dist.all_reduce(d_weight, group=mesh["dp"].get_group())  # as data parallelism does
+    assert reference.relative(d_weight, expected.chunk(2)[mesh["tp"].get_local_rank()]) < 2e-5
+    if not replicated:
+        return
+    with pytest.raises(tilewright.UserError, match="linear_weight: expected a DTensor sharded by its classes over"):
+        both = distribute_tensor(w.detach(), mesh, [Shard(0), Shard(0)])  # as FSDP's beside tensor parallelism
+        linear_cross_entropy(rows, both, labels, group=mesh["tp"])
+    with pytest.raises(tilewright.UserError, match="a DeviceMesh of one dimension|a mesh of one dimension"):
+        linear_cross_entropy(rows, weight, labels, group=mesh)
+
+
+@pytest.mark.parametrize("as_mesh, replicated", [(False, False), (True, False), (True, True)])
+def test_a_dtensor_over_a_named_dimension_of_a_mesh(as_mesh, replicated):
+    run(4, _over_a_mesh, as_mesh, replicated)
+
+
 def _disagree(rank, ranks):
     x, w, y = problem()
     with pytest.raises(tilewright.UserError, match="same z_loss on all ranks, found 0.3 on rank 0 and 1.3 on rank 1"):
@@ -300,6 +339,16 @@ def _disagree(rank, ranks):
 
 def test_ranks_that_ask_for_different_things_are_told():
     run(2, _disagree)
+
+
+def _no_class_here(rank, ranks):
+    x, w, y = problem()
+    with pytest.raises(tilewright.UserError, match=r"group: expected 1 class or more on every rank, found \(50, 0\)"):
+        linear_cross_entropy(x, w[:0] if rank else w, y, group=dist.group.WORLD)
+
+
+def test_a_rank_without_classes_is_an_error_on_all():
+    run(2, _no_class_here)
 
 
 def _disagree_later(rank, ranks):
@@ -376,37 +425,56 @@ def test_chunks_of_rows(reduction):
     run(2, _in_chunks, reduction)
 
 
-def _different_needs(rank, ranks, reduction):
-    """Rank 0 trains its part of the head, rank 1 has frozen its own; both train what is below."""
-    x, w, y = problem()
+def _different_needs(rank, ranks, needs, reduction, dx_reduce, dtype):
+    """Each rank wants the gradients of what `needs` has for it: of x, of w."""
+    x, w, y = problem(dtype)
     wanted = reference.linear_cross_entropy(x, w, y, reduction=reduction)[0].sum()
     d_x, d_w = torch.autograd.grad(wanted, [x, w])
-    mine = shard_of(w, rank, ranks).requires_grad_(rank == 0)
-    linear_cross_entropy(x, mine, y, group=dist.group.WORLD, reduction=reduction).sum().backward()
-    assert reference.relative(x.grad, d_x) < 2e-5
-    if rank == 0:
-        assert reference.relative(mine.grad, d_w.split(SIZES[ranks])[0]) < 2e-5
-    else:
-        assert mine.grad is None
+    of_x, of_w = needs[rank]
+    scatters = dx_reduce == "reduce_scatter"
+    rows = (x.detach().chunk(ranks)[rank] if scatters else x.detach()).clone().requires_grad_(of_x)
+    mine = shard_of(w, rank, ranks).requires_grad_(of_w)
+    loss = linear_cross_entropy(rows, mine, y, group=dist.group.WORLD, reduction=reduction, dx_reduce=dx_reduce)
+    loss.sum().backward()  # on all ranks, whatever they want
+    tolerance = 2e-5 if dtype == torch.float32 else 8e-3
+    assert (rows.grad is not None, mine.grad is not None) == (of_x, of_w)
+    if of_x:
+        assert reference.relative(rows.grad, d_x.chunk(ranks)[rank] if scatters else d_x) < tolerance
+    if of_w:
+        assert reference.relative(mine.grad, d_w.split(SIZES[ranks])[rank]) < tolerance
+
+
+ALL, OF_X, OF_W, NONE = (True, True), (True, False), (False, True), (False, False)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "none"])
-def test_ranks_may_want_different_gradients(reduction):
-    run(2, _different_needs, reduction)
+@pytest.mark.parametrize("needs", [(ALL, OF_X), (ALL, OF_W), (OF_W, ALL), (OF_X, OF_W), (ALL, NONE), (NONE, OF_W)], ids=str)
+def test_ranks_may_want_different_gradients(needs, reduction):  # fla 1253
+    run(2, _different_needs, needs, reduction, "all_reduce", torch.float32)
 
 
-def _one_wants_none(rank, ranks):
+@pytest.mark.parametrize("needs", [(ALL, OF_X), (OF_W, ALL), (NONE, ALL)], ids=str)
+def test_ranks_that_want_different_gradients_of_rows_over_ranks(needs):
+    run(2, _different_needs, needs, "none", "reduce_scatter", torch.float32)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_ranks_that_want_different_gradients_of_16_bits(dtype, reduction):
+    run(2, _different_needs, (ALL, OF_X), reduction, "all_reduce", dtype)
+    run(2, _different_needs, (OF_W, ALL), reduction, "all_reduce", dtype)
+
+
+def _parts_that_not_all_want(rank, ranks):
+    """What rank 1 does not want it does not make, and its part of dX is not there for the caller to add up."""
     x, w, y = problem()
-    expected, = torch.autograd.grad(reference.linear_cross_entropy(x, w, y)[0], [w])
-    mine = shard_of(w, rank, ranks).requires_grad_(rank == 0)
-    loss = linear_cross_entropy(x.detach(), mine, y, group=dist.group.WORLD)
-    if rank == 0:
-        loss.backward()
-        assert reference.relative(mine.grad, expected.split(SIZES[ranks])[0]) < 2e-5
+    x = x.detach().requires_grad_(rank == 0)
+    linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD, dx_reduce="none").backward()
+    assert (x.grad is not None) == (rank == 0)
 
 
-def test_a_rank_that_wants_no_gradient():
-    run(2, _one_wants_none)
+def test_no_reduction_and_different_gradients():
+    run(2, _parts_that_not_all_want)
 
 
 def _twice(rank, ranks):

@@ -203,6 +203,11 @@ _cache = _Cache(_CAPACITY)
 _captured = set()  # calls of CUDA graphs: kept for good, as nobody says when a graph is gone
 
 
+def keep_for_good(prepared) -> None:
+    """The call is one of a CUDA graph."""
+    _captured.add(prepared)
+
+
 class Entry:
     """A prepared call, and its outputs: what they are like, but without memory; none where callers have them."""
 
@@ -215,7 +220,7 @@ class Entry:
     def run(self, inputs: List[Tensor], device: Device, reports: bool) -> List[Tensor]:
         """The outputs, in memory of torch's."""
         if device.is_cuda and torch._C._cuda_isCurrentStreamCapturing():
-            _captured.add(self.prepared)
+            keep_for_good(self.prepared)
         outputs = [torch.empty_like(form) for form in self.forms]
         self.prepared.run(inputs + outputs, reports)
         return outputs

@@ -5,19 +5,33 @@ from typing import Optional
 import torch
 import torch.distributed
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 
 from . import _autograd, _sharded, _vocabulary, functional
 from ._plans import Asked, LinearPlan, cast
 
 
-def _local(name: str, tensor: Optional[Tensor], group) -> Optional[Tensor]:
-    """This rank's classes of a DTensor that is sharded over the group's mesh by its first dimension."""
+def _group_of(group) -> torch.distributed.ProcessGroup:
+    if isinstance(group, DeviceMesh):
+        functional._expect(group.ndim == 1, "group", "a mesh of one dimension, such as mesh['tp']", group)
+        return group.get_group()
+    functional._expect(isinstance(group, torch.distributed.ProcessGroup), "group",
+                       "a torch.distributed.ProcessGroup, or a DeviceMesh of one dimension", group)
+    return group
+
+
+def _local(name: str, tensor: Optional[Tensor], group, main_grad: bool) -> Optional[Tensor]:
+    """This rank's classes of a DTensor that is sharded over the group by its first dimension, and nowhere else."""
     placements = getattr(tensor, "placements", None)
     if placements is None:
         return tensor
-    is_shard = len(placements) == 1 and placements[0].is_shard(0) and tensor.device_mesh.get_group() == group
-    functional._expect(is_shard, name, "a DTensor sharded by its classes over the group's mesh alone",
-                       f"placements {placements} of {tensor.device_mesh}")
+    ranks_of = torch.distributed.get_process_group_ranks
+    is_groups = [ranks_of(of) == ranks_of(group) for of in tensor.device_mesh.get_all_groups()]
+    is_shard = any(is_groups) and all(placement.is_shard(0) if is_groups_own else placement.is_replicate()
+                                      for placement, is_groups_own in zip(placements, is_groups))
+    functional._expect(not main_grad, name, "beside main_grad a tensor of this process", "a DTensor")
+    functional._expect(is_shard, name, "a DTensor sharded by its classes over the group's dimension of the mesh, and "
+                       "replicated over others", f"placements {placements} of {tensor.device_mesh}")
     return tensor.to_local()
 
 
@@ -35,14 +49,14 @@ class _Sharded(torch.autograd.Function):
     """The loss and its extras. Inputs: N×H (or a part of the rows), V_r×H, V_r, N, V, N."""
 
     @staticmethod
-    def forward(ctx, input, weight, bias, target, class_weight, row_factor, plan: LinearPlan,
+    def forward(ctx, input, weight, bias, target, class_weight, row_factor, plan: LinearPlan, wanted: tuple,
                 operations: _sharded.Operations):
         loss, extras, row_losses, gradients = _autograd._forward(
             operations.forward, input, weight, bias, target, class_weight, row_factor, plan)
         ctx.set_materialize_grads(False)
-        ctx.plan, ctx.operations = plan, operations
+        ctx.plan, ctx.wanted, ctx.operations = plan, wanted, operations
         ctx.row_losses = row_losses if row_losses is not None and ctx.needs_input_grad[5] else None
-        ctx.gradients = gradients if plan.saves_gradients else None
+        ctx.gradients = _those(gradients, wanted) if plan.saves_gradients else None
         ctx.save_for_backward(input, weight, bias, target, class_weight, row_factor, extras[0])
         lse, entropy, argmax, correct, monitored = extras
         ctx.mark_non_differentiable(*(t for t in (argmax, correct, monitored) if t is not None))
@@ -52,7 +66,7 @@ class _Sharded(torch.autograd.Function):
     def backward(ctx, *upstream):
         upstream = upstream[:3]
         if all(gradient is None for gradient in upstream):
-            return (None,) * 8
+            return (None,) * 9
         with torch.no_grad():
             gradients = _gradients_of(ctx, upstream)
         if torch.is_grad_enabled():
@@ -61,7 +75,11 @@ class _Sharded(torch.autograd.Function):
                 gradients, [*upstream, input, weight, bias, row_factor],
                 "cross_entropy(torch.nn.functional.linear(input, weight), target)")
         d_input, d_weight, d_bias, d_row_factor = gradients
-        return d_input, d_weight, d_bias, None, None, d_row_factor, None, None
+        return d_input, d_weight, d_bias, None, None, d_row_factor, None, None, None
+
+
+def _those(gradients, wanted: tuple) -> list:
+    return [gradient if is_wanted else None for gradient, is_wanted in zip(gradients, wanted)]
 
 
 def _gradients_of(ctx, upstream) -> list:
@@ -76,33 +94,37 @@ def _gradients_of(ctx, upstream) -> list:
         return [*_autograd._scaled(gradients, grad_loss, Asked(plan, False)), d_row_factor]
     del gradients
     input, weight, bias, target, class_weight, row_factor, lse = ctx.saved_tensors
-    onto = plan.main_grad and plan.needs[1]
+    onto = plan.main_grad and ctx.wanted[1]
     operation = ctx.operations.backward_onto(weight.main_grad) if onto else ctx.operations.backward
     made = _autograd._backward(operation, input, weight, bias, target, class_weight, row_factor, lse, upstream, plan,
                                plan.needs)
     if onto:
         made[1] = _autograd._beside_main_grad(weight)
+    made = _those(made, ctx.wanted)
     return [*(g if g is None else cast(g, t.dtype) for g, t in zip(made, (input, weight, bias))), d_row_factor]
 
 
-def _plan(tensors: tuple, options: tuple) -> LinearPlan:
-    """What the call asks for, as `functional` checks it for an input that has all rows."""
-    input, linear_weight, target, *others = tensors
-    every = input.new_empty(1).expand(*target.shape, input.shape[-1]).requires_grad_(input.requires_grad)
-    return functional._plan_of((every, linear_weight, target, *others), *options)
+def _beside_other_ranks(plan: LinearPlan, dx_reduce: str) -> LinearPlan:
+    """The plan with such gradients that collectives are the same whichever of them the other ranks want.
 
-
-def _beside_other_ranks(plan: LinearPlan) -> LinearPlan:
-    """The plan with such gradients that the collectives are the same whichever of them the other ranks want.
-
-    All ranks want input's, or none does. Whether they want weight's and bias's changes nothing but what a rank computes
-    by itself, unless it wants none at all: as others may, dW is then made for nothing.
+    What input's gradient is made of comes from all ranks, so that each makes its part. Of weight's and bias's a rank
+    makes what it wants. Where nothing is added up, one that wants none at all makes weight's for nothing: chunks of
+    rows are others without gradients.
     """
     needs = plan.needs
-    if torch.is_grad_enabled() and not any(needs):
-        needs = (False, True, False)
+    if torch.is_grad_enabled():
+        needs = (needs[0] or dx_reduce != "none", *needs[1:])
+        if not any(needs):
+            needs = (False, True, False)
     saves = any(needs) and plan.options[0] != _autograd._NONE and not plan.main_grad
     return plan._replace(needs=needs, saves_gradients=saves)
+
+
+def _with_a_backward_call(hidden: Tensor, *others: Optional[Tensor]) -> Tensor:
+    """The rows; where no tensor wants a gradient, as a leaf, so that this rank makes the backward call with the others."""
+    if not torch.is_grad_enabled() or any(t is not None and t.requires_grad for t in (hidden, *others)):
+        return hidden
+    return hidden.detach().requires_grad_()
 
 
 def linear_cross_entropy(group, dx_reduce: str, input, linear_weight, target, *, linear_bias, weight, reduction,
@@ -113,9 +135,8 @@ def linear_cross_entropy(group, dx_reduce: str, input, linear_weight, target, *,
     Args:
         wants: of lse, entropy, argmax, correct, monitored. The others: see `functional.linear_cross_entropy`.
     """
-    functional._expect(isinstance(group, torch.distributed.ProcessGroup), "group", "a torch.distributed.ProcessGroup",
-                       group)
-    linear_weight, linear_bias, weight = (_local(name, t, group) for name, t in (
+    group = _group_of(group)
+    linear_weight, linear_bias, weight = (_local(name, t, group, main_grad) for name, t in (
         ("linear_weight", linear_weight), ("linear_bias", linear_bias), ("weight", weight)))
     hidden = input.reshape(-1, input.shape[-1])
     _check(dx_reduce, hidden.shape[0], target.numel(), torch.distributed.get_world_size(group))
@@ -124,10 +145,12 @@ def linear_cross_entropy(group, dx_reduce: str, input, linear_weight, target, *,
         logit_scale=logit_scale, softcap=softcap, margin=margin, shift=shift, workspace_limit=workspace_limit,
         quiet_zeros=quiet_zeros, main_grad=main_grad, objective=objective, configuration=configuration)
     tensors = (input, linear_weight, target, linear_bias, weight, row_weight)
-    plan = _beside_other_ranks(_plan(tensors, (*options.values(), *wants)))
+    asked = functional._plan_of(tensors, *options.values(), *wants,
+                                rows=target.shape if dx_reduce == "reduce_scatter" else None)
+    plan = _beside_other_ranks(asked, dx_reduce)
     shard = _vocabulary.shard_of(group, linear_weight.shape[0], {
         "shape of input": tuple(hidden.shape), "type": (str(plan.compute), *map(str, plan.dtypes)), "dx_reduce": dx_reduce,
-        "grad mode": torch.is_grad_enabled(), "requires_grad of input": plan.needs[0], **options, "wants": wants,
+        "grad mode": torch.is_grad_enabled(), **options, "wants": wants,
         "tensors": tuple(tensor is not None for tensor in tensors)})
     if weight is not None:
         weight = _vocabulary.all_class_weights(weight, shard)
@@ -138,8 +161,10 @@ def linear_cross_entropy(group, dx_reduce: str, input, linear_weight, target, *,
             row_weight = torch.nn.functional.pad(row_weight, (0, shift))
         if reduction != "none":
             row_factor = functional._row_factor(row_weight, labels, weight, plan.options)
+    hidden = _with_a_backward_call(hidden, linear_weight, linear_bias, row_factor)
     loss, lse, entropy, argmax, correct, monitored = _Sharded.apply(
-        hidden, linear_weight, linear_bias, labels, weight, row_factor, plan, _sharded.Operations(shard, dx_reduce))
+        hidden, linear_weight, linear_bias, labels, weight, row_factor, plan, asked.needs,
+        _sharded.Operations(shard, dx_reduce))
     if reduction == "none" and row_weight is not None:
         loss = loss * row_weight.reshape(-1)
     return loss, lse, entropy, correct, argmax, monitored

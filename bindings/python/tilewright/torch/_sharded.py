@@ -2,7 +2,13 @@
 
 Of each chunk of rows the library computes what the rank's classes add to the rows' sums (`stats`). A gather tells it to
 all ranks, while the next chunk's logits are multiplied; then each rank has the losses (`merge`) and makes its part of
-dX, which is added up over the ranks while dW is made. On a GPU collectives run on a stream of their group's own.
+dX, which is added up over the ranks while dW is made.
+
+On a GPU all parts are enqueued on torch's current stream. A collective is issued with async_op=True: NCCL runs it on its
+group's own stream, behind what the current stream had when it was issued. `wait` lets the current stream wait, not the
+host: for a chunk's gather before `merge`, for the sums of dX once the last part is enqueued. Until then _Run holds all
+that a collective reads or writes; torch's allocator hands it out again to later work of the current stream alone. Nothing
+here reads a device's value, so that all of it can be captured in a CUDA graph.
 """
 
 import ctypes
@@ -128,7 +134,7 @@ class _Run:
 
     def _scatter(self):
         shard, d_hidden = self._of._shard, self._d_hidden
-        if dist.get_backend(self._group) == "gloo":  # which has no reduce-scatter in older versions of torch
+        if _vocabulary.is_of_gloo(d_hidden, self._group):  # which has no reduce-scatter in older versions of torch
             self._reduced = d_hidden.chunk(shard.ranks)[shard.rank]
             return dist.all_reduce(d_hidden, group=self._group, async_op=True)
         self._reduced = torch.empty_like(d_hidden[:d_hidden.shape[0] // shard.ranks])
@@ -171,8 +177,11 @@ def _run(shard: Shard, dx_reduce: str, which_pass: int, options: Options, inputs
     entry = _calls._cache.get(key)
     if entry is None:
         entry = _calls._cache.put(key, _Entry(ShardedCall(device, options, tensors, shard, which_pass)))
-    of_all = (which_pass, options, inputs["hidden"].shape, tensors["hidden"].dtype, "d_hidden" in tensors)
+    makes_gradients = any(name in outputs for name in ("d_hidden", "d_weight", "d_bias"))
+    of_all = (which_pass, options, inputs["hidden"].shape, tensors["hidden"].dtype, makes_gradients)
     _vocabulary.compare_schedules(shard, of_all, entry.prepared.schedule)
+    if device.is_cuda and torch._C._cuda_isCurrentStreamCapturing():
+        _calls.keep_for_good(entry.prepared)
     d_hidden = outputs.get("d_hidden")
     mine = entry.prepared.run(list(tensors.values()), d_hidden, dx_reduce, reports)
     return [mine if name == "d_hidden" else tensor for name, tensor in outputs.items()]

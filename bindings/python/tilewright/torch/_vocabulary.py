@@ -68,13 +68,17 @@ def shard_of(group: dist.ProcessGroup, classes: int, facts: dict) -> Shard:
         facts: what has to be the same on all ranks, by its name, or their collectives would not fit together.
 
     Raises:
-        tilewright.UserError: on every rank, if the facts differ; it names both ranks and what they have.
+        tilewright.UserError: on every rank, if the facts differ; it names both ranks and what they have. If a rank has
+            no class.
     """
     key = (group, classes, *facts.values())
     if key not in _agreed or _compares_always():
         everyone = _of_all_ranks((classes, facts), group)
         _expect_equal([others for _, others in everyone])
-        _agreed[key] = Shard(group, dist.get_rank(group), tuple(size for size, _ in everyone))
+        sizes = tuple(size for size, _ in everyone)
+        if min(sizes) < 1:
+            raise UserError(f"group: expected 1 class or more on every rank, found {sizes}")
+        _agreed[key] = Shard(group, dist.get_rank(group), sizes)
     return _agreed[key]
 
 
@@ -99,9 +103,14 @@ def all_class_weights(class_weight: Tensor, shard: Shard) -> Tensor:
     return torch.cat([row[:size] for row, size in zip(everyone, shard.sizes)])
 
 
+def is_of_gloo(tensor: Tensor, group) -> bool:
+    """Whether gloo moves the tensor: a group may have a backend for each kind of device."""
+    return not tensor.is_cuda or dist.get_backend(group) == "gloo"
+
+
 def gather(everyone: Tensor, mine: Tensor, group, waits: bool = True):
     """R×…, of each rank's …; on a GPU beside what is enqueued next. Without `waits`: what is to be waited for."""
-    if dist.get_backend(group) == "gloo":
+    if is_of_gloo(mine, group):  # where lists are all that older versions of torch gather
         return dist.all_gather(list(everyone.unbind(0)), mine, group=group, async_op=not waits)
     return dist.all_gather_into_tensor(everyone, mine, group=group, async_op=not waits)
 

@@ -211,17 +211,21 @@ def linear_cross_entropy(
         configuration: tiles, chunks and slices as text, as `prepared_calls()` says it of a call with such shapes; None:
             the one that was tuned on this machine, or planned. Text of a call that made gradients is for calls that
             make some, other text for those that make none; the others are planned.
-        group: the torch.distributed.ProcessGroup whose ranks share the vocabulary (tensor parallelism). linear_weight,
-            linear_bias and weight have this rank's classes (ranks may have different numbers; a DTensor sharded by its
-            classes will do), target numbers the classes of all ranks in their order, and every rank calls this with the
-            same rows and options, and gets the same bits. Three products, as without a group; three numbers of a row
-            are gathered, more where options need them. Ranks may want different gradients of weight and bias.
-            With main_grad and 'none', and with gradients of lse or entropy, the backward call gathers, too, and every
-            rank makes it. Not with torch.compile. The first call with a shape compares the ranks' options and
-            schedules, and waits for that.
+        group: the torch.distributed.ProcessGroup, or the DeviceMesh of one dimension (mesh["tp"]), whose ranks share the
+            vocabulary (tensor parallelism). linear_weight, linear_bias and weight have this rank's classes (one or
+            more, ranks may have different numbers; a DTensor will do that is sharded by its classes over the group, and
+            over nothing else), target numbers the classes of all ranks in their order, and every rank calls this with
+            the same rows and options, and gets the same bits. Three products, as without a group; three numbers of a
+            row are gathered, more where options need them. Ranks may want different gradients. With main_grad and
+            'none', and with gradients of lse or entropy, the backward call gathers, too, and every rank makes it, also
+            one that wants no gradient: its loss has a backward call like the others'. Not with torch.compile. The first
+            call with a shape compares the ranks' options and schedules, and waits for that.
         dx_reduce: with a group: 'all_reduce': input's gradient is added up over the ranks. 'reduce_scatter': input is
             this rank's equal part of the rows (sequence parallelism), of which all are gathered, and gets its part of
-            the sum. 'none': input's gradient is this rank's part of the sum. The sum is made beside dW's product.
+            the sum. Both are made on every rank, whichever inputs want a gradient (no one asks the other ranks), unless
+            torch's grad mode is off. 'none': input's gradient is this rank's part of the sum, made where it is wanted;
+            say so where no rank's input wants one. The sum is a collective of torch's beside dW's product: it is
+            issued before that product and waited for after it; NCCL has a stream of its own for a group's collectives.
 
     Returns:
         The loss: float32 whatever the inputs' type, () or, with 'none', target's shape; or a LossOutput.
@@ -326,11 +330,16 @@ def _is_direct(tensors: tuple, compute: torch.dtype) -> bool:
 
 
 def _plan_of(tensors, reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift,
-             workspace_limit, quiet_zeros, main_grad, objective, configuration, *wants) -> LinearPlan:
-    """Checks the arguments of `linear_cross_entropy`; what they ask for."""
+             workspace_limit, quiet_zeros, main_grad, objective, configuration, *wants,
+             rows: Optional[torch.Size] = None) -> LinearPlan:
+    """Checks the arguments of `linear_cross_entropy`; what they ask for.
+
+    Args:
+        rows: shape that target has to have; None: input's, without its last dimension.
+    """
     input, linear_weight, target, linear_bias, weight, row_weight = tensors
     _check_linear(input, linear_weight, linear_bias, target, (("weight", weight), ("row_weight", row_weight)))
-    _check_target(target, input.shape[:-1], shift)
+    _check_target(target, input.shape[:-1] if rows is None else rows, shift)
     _check_class_weight(weight, linear_weight.shape[0])
     options = _loss_options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
     _expect(objective in OBJECTIVES, "objective", "'log_prob' or 'prob'", repr(objective))
