@@ -21,7 +21,7 @@ bool isFree(Operation *op) {
 
 bool isElementwise(Operation *op) {
   if (isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadElementsOp, tile::StoreOp, tile::StoreRowsOp,
-          tile::ReduceAddOp, tile::ReduceOp>(op))
+          tile::ReduceAddOp, tile::ReduceOp, tile::MulHighOp>(op))
     return true;
   StringRef dialect = op->getDialect()->getNamespace();
   return (dialect == "arith" || dialect == "math") && op->getNumResults() == 1 &&

@@ -261,6 +261,7 @@ private:
       operands.push_back(tileType(operand) ? evaluate(operand) : lowering.scalar(operand));
     if (isa<arith::ExtFOp>(op)) return e.widen(operands[0]);
     if (isa<arith::TruncFOp>(op)) return e.narrow(operands[0], element);
+    if (isa<tile::MulHighOp>(op)) return b.create<arith::MulUIExtendedOp>(operands[0], operands[1]).getHigh();
     Type type = vector ? Type(e.vectorOf(element, lanes)) : element;
     OperationState state(e.b.getLoc(), op->getName());
     state.addOperands(operands);

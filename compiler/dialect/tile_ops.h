@@ -33,6 +33,7 @@ constexpr int64_t kPartUnit = 64;
 bool isTile(mlir::Type type);
 bool isFloatTile(mlir::Type type);
 bool isF32Tile(mlir::Type type);
+bool isI32Tile(mlir::Type type);
 bool isNumberTile(mlir::Type type);
 bool isScalarTile(mlir::Type type);
 bool isColumnTile(mlir::Type type);

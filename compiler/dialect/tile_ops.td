@@ -313,6 +313,22 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, Infers]> {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Integers
+// ---------------------------------------------------------------------------------------------------------------------
+
+def Tile_MulHighOp : Tile_Op<"mul_high", [Pure, Commutative, Elementwise, SameOperandsAndResultType]> {
+  let summary = "the upper halves of products of unsigned numbers";
+  let description = [{
+    result(r, c) = ⌊a(r, c) · b(r, c) / 2³²⌋, where all are unsigned numbers of 32 bits.
+
+    Example: `%0 = tile.mul_high %a, %b : tensor<8x64xi32>`
+  }];
+  let arguments = (ins Tile_I32Tile:$a, Tile_I32Tile:$b);
+  let results = (outs Tile_I32Tile:$result);
+  let assemblyFormat = "$a `,` $b attr-dict `:` type($a)";
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Shapes
 // ---------------------------------------------------------------------------------------------------------------------
 

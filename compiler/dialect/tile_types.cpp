@@ -66,6 +66,10 @@ bool isFloatTile(Type type) {
   return isTileOf(type, [](Type element) { return isa<FloatType>(element); });
 }
 
+bool isI32Tile(Type type) {
+  return isTileOf(type, [](Type element) { return element.isInteger(32); });
+}
+
 bool isF32Tile(Type type) {
   return isTileOf(type, [](Type element) { return element.isF32(); });
 }

@@ -29,6 +29,7 @@ def Tile_AnyTile : Tile_Constraint<"isTile",
     "a tile (a rank-2 tensor with static rows, static or ? columns, of f32, bf16, f16, i64, i32 or i1)">;
 def Tile_FloatTile : Tile_Constraint<"isFloatTile", "a tile of f32, bf16 or f16">;
 def Tile_F32Tile : Tile_Constraint<"isF32Tile", "a tile of f32">;
+def Tile_I32Tile : Tile_Constraint<"isI32Tile", "a tile of i32">;
 def Tile_NumberTile : Tile_Constraint<"isNumberTile", "a tile of f32, i32 or i64">;
 def Tile_Scalar : Tile_Constraint<"isScalarTile", "a 1x1 tile of f32, i64, i32 or i1">;
 def Tile_Column : Tile_Constraint<"isColumnTile", "a tile of one column, tensor<Rx1xT>">;

@@ -17,31 +17,6 @@ using Impl = KernelBuilder::Impl;
 static bool isTruth(Type element) { return element.isInteger(1); }
 static bool isNumber(Type element) { return !isTruth(element); }
 
-namespace {
-
-// Two operands of one element type, broadcast to one shape. Both null after an error.
-struct Operands {
-  Value a, b;
-  TileShape shape;
-  bool isFloat() const { return llvm::isa<FloatType>(tile::elementOf(a.getType())); }
-};
-
-} // namespace
-
-static std::optional<Operands> meet(Impl &impl, const char *operation, const Tile &a, const Tile &b,
-                                    StringRef expected, llvm::function_ref<bool(Type)> accepts) {
-  Value x = impl.useTile(a, operation, expected, accepts), y = impl.useTile(b, operation, expected, accepts);
-  if (!x || !y) return {};
-  if (tile::elementOf(x.getType()) != tile::elementOf(y.getType())) {
-    impl.fail(operation, "expected two tiles of one kind (see cast), found " + describe(x.getType()) +
-                             " and " + describe(y.getType()));
-    return {};
-  }
-  auto shape = impl.join(impl.shapeOf(x), impl.shapeOf(y), operation);
-  if (!shape) return {};
-  return Operands{impl.broadcastTo(x, *shape), impl.broadcastTo(y, *shape), *shape};
-}
-
 template <typename FloatOp, typename IntegerOp>
 static Tile arithmetic(const char *operation, const Tile &a, const Tile &b) {
   Impl *impl = implOf({&a, &b});
@@ -130,17 +105,6 @@ TW_COMPARISON(<=, OLE, sle)
 TW_COMPARISON(>, OGT, sgt)
 TW_COMPARISON(>=, OGE, sge)
 #undef TW_COMPARISON
-
-template <typename Op> static Tile logical(const char *operation, const Tile &a, const Tile &b) {
-  Impl *impl = implOf({&a, &b});
-  if (!impl) return {};
-  auto operands = meet(*impl, operation, a, b, "truth values", isTruth);
-  if (!operands) return impl->noTile();
-  return impl->wrapTile(impl->create<Op>(operands->a, operands->b), operands->shape.width);
-}
-
-Tile operator&(const Tile &a, const Tile &b) { return logical<arith::AndIOp>("operator&", a, b); }
-Tile operator|(const Tile &a, const Tile &b) { return logical<arith::OrIOp>("operator|", a, b); }
 
 Tile select(const Tile &condition, const Tile &a, const Tile &b) {
   Impl *impl = implOf({&condition, &a, &b});

@@ -144,6 +144,20 @@ KernelBuilder::Impl *implOf(std::initializer_list<const Handle *> operands) {
   return nullptr;
 }
 
+std::optional<Operands> meet(KernelBuilder::Impl &impl, const char *operation, const Tile &a, const Tile &b,
+                             StringRef expected, llvm::function_ref<bool(Type)> accepts) {
+  Value x = impl.useTile(a, operation, expected, accepts), y = impl.useTile(b, operation, expected, accepts);
+  if (!x || !y) return {};
+  if (tile::elementOf(x.getType()) != tile::elementOf(y.getType())) {
+    impl.fail(operation, "expected two tiles of one kind (see cast), found " + describe(x.getType()) +
+                             " and " + describe(y.getType()));
+    return {};
+  }
+  auto shape = impl.join(impl.shapeOf(x), impl.shapeOf(y), operation);
+  if (!shape) return {};
+  return Operands{impl.broadcastTo(x, *shape), impl.broadcastTo(y, *shape), *shape};
+}
+
 static std::string elementText(Type element) {
   if (element.isInteger(1)) return "truth values";
   std::string text;

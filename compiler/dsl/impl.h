@@ -84,6 +84,17 @@ struct KernelBuilder::Impl {
 /// The builder behind the first operand that has one; null when none has, and there is nobody to tell.
 KernelBuilder::Impl *implOf(std::initializer_list<const Handle *> operands);
 
+/// Two operands of one element type, broadcast to one shape.
+struct Operands {
+  mlir::Value a, b;
+  TileShape shape;
+  bool isFloat() const { return llvm::isa<mlir::FloatType>(tile::elementOf(a.getType())); }
+};
+
+/// None, with the error recorded, where `accepts` (null: everything) does not take them, or they do not meet.
+std::optional<Operands> meet(KernelBuilder::Impl &impl, const char *operation, const Tile &a, const Tile &b,
+                             llvm::StringRef expected, llvm::function_ref<bool(mlir::Type)> accepts);
+
 /// Letters, digits and _, no digit first.
 bool isIdentifier(llvm::StringRef name);
 

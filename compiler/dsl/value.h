@@ -156,8 +156,24 @@ Tile operator<(const Tile &a, double b);
 Tile operator<=(const Tile &a, double b);
 Tile operator>(const Tile &a, double b);
 Tile operator>=(const Tile &a, double b);
-Tile operator&(const Tile &a, const Tile &b); ///< of truth values
-Tile operator|(const Tile &a, const Tile &b); ///< of truth values
+/// Of truth values, or of the bits of integers; a constant must fit the integers' bits.
+Tile operator&(const Tile &a, const Tile &b);
+Tile operator|(const Tile &a, const Tile &b);
+Tile operator^(const Tile &a, const Tile &b);
+Tile operator&(const Tile &a, int64_t b);
+Tile operator|(const Tile &a, int64_t b);
+Tile operator^(const Tile &a, int64_t b);
+/// Integers moved by as many bits as `bits` says: a constant from 0 to 31 (63), or a tile, whose low 5 (6)
+/// bits count. To the right the sign moves in (`>>`), or zeros (`shiftRightLogical`).
+Tile operator<<(const Tile &a, const Tile &bits);
+Tile operator>>(const Tile &a, const Tile &bits);
+Tile shiftRightLogical(const Tile &a, const Tile &bits);
+Tile operator<<(const Tile &a, int64_t bits);
+Tile operator>>(const Tile &a, int64_t bits);
+Tile shiftRightLogical(const Tile &a, int64_t bits);
+/// The upper 32 bits of the product of i32 numbers, all seen as unsigned.
+Tile mulHigh(const Tile &a, const Tile &b);
+Tile mulHigh(const Tile &a, int64_t b);
 Tile select(const Tile &condition, const Tile &a, const Tile &b);
 Tile select(const Tile &condition, const Tile &a, double b);
 Tile select(const Tile &condition, double a, const Tile &b);

@@ -124,6 +124,7 @@ Value FunctionLowering::cloneOnElements(Operation *op, int64_t row, int64_t colu
     Value bits = e.b.create<arith::ExtUIOp>(e.b.getI32Type(), e.bitcast(e.b.getIntegerType(16), operands[0]));
     return e.bitcast(e.b.getF32Type(), e.b.create<arith::ShLIOp>(bits, e.i32(16).value));
   }
+  if (isa<tile::MulHighOp>(op)) return e.b.create<arith::MulUIExtendedOp>(operands[0], operands[1]).getHigh();
   OperationState state(e.b.getLoc(), op->getName());
   state.addOperands(operands);
   state.addTypes(tile::elementOf(op->getResult(0).getType()));

@@ -20,7 +20,7 @@ bool isTile(Value value) { return isa<RankedTensorType>(value.getType()); }
 bool isLoad(Operation *op) { return isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadElementsOp>(op); }
 bool isStore(Operation *op) { return isa<tile::StoreOp, tile::StoreRowsOp, tile::ReduceAddOp>(op); }
 bool isElementwise(Operation *op) {
-  if (isa<tile::SplatOp, tile::IotaOp, tile::BroadcastOp>(op)) return true;
+  if (isa<tile::SplatOp, tile::IotaOp, tile::BroadcastOp, tile::MulHighOp>(op)) return true;
   StringRef dialect = op->getDialect()->getNamespace();
   return (dialect == "arith" || dialect == "math") && op->getNumResults() == 1 && isTile(op->getResult(0));
 }

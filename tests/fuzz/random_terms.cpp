@@ -127,7 +127,11 @@ TermRef RandomTerms::product() {
 
 TermRef RandomTerms::operation() {
   const TermRef a = any(), b = any(), c = any();
-  switch (pick(12)) {
+  switch (pick(14)) {
+  case 12:
+    return ofBits<int32_t>(a, b);
+  case 13:
+    return ofBits<int64_t>(a, b);
   case 0:
     return chosen(a, b, c);
   case 1:
@@ -197,6 +201,80 @@ TermRef RandomTerms::asInteger(const TermRef &a) {
         return cast(x + x + 3, f32);
       },
       [=](const Inputs &in, Place p, int64_t r, int64_t c) { return 2 * a->value(in, p, r, c) + 3; });
+}
+
+/// An operation on the bits of numbers; of what it gives all bits count, folded into eight.
+template <class T> TermRef RandomTerms::ofBits(const TermRef &a, const TermRef &b) {
+  using Unsigned = std::make_unsigned_t<T>;
+  constexpr int64_t width = sizeof(T) * 8;
+  constexpr ElementType type = width == 32 ? i32 : ElementType::i64;
+  const int64_t kind = pick(width == 32 ? 10 : 9), constant = pick(width);
+  const auto tiles = [=](const Tile &x, const Tile &y) {
+    switch (kind) {
+    case 0:
+      return x & y;
+    case 1:
+      return x | y;
+    case 2:
+      return x ^ (constant - 9);
+    case 3:
+      return x << y;
+    case 4:
+      return x >> y;
+    case 5:
+      return shiftRightLogical(x, y);
+    case 6:
+      return x << constant;
+    case 7:
+      return x >> constant;
+    case 8:
+      return shiftRightLogical(x, constant);
+    default:
+      return mulHigh(x, y);
+    }
+  };
+  const auto numbers = [=](Unsigned x, Unsigned y) -> Unsigned {
+    const Unsigned few = y % width;
+    switch (kind) {
+    case 0:
+      return x & y;
+    case 1:
+      return x | y;
+    case 2:
+      return x ^ static_cast<Unsigned>(constant - 9);
+    case 3:
+      return x << few;
+    case 4:
+      return static_cast<T>(x) >> few;
+    case 5:
+      return x >> few;
+    case 6:
+      return x << constant;
+    case 7:
+      return static_cast<T>(x) >> constant;
+    case 8:
+      return x >> constant;
+    default:
+      return static_cast<Unsigned>(static_cast<uint64_t>(x) * y >> 32);
+    }
+  };
+  return term(
+      std::max(a->rows, b->rows), std::max(a->columns, b->columns), 255,
+      [=](Building &k) {
+        Tile bits = tiles(cast(a->tile(k), type), cast(b->tile(k), type));
+        for (int64_t half = width / 2; half >= 8; half /= 2)
+          bits = bits ^ shiftRightLogical(bits, half);
+        return cast(bits & 255, f32);
+      },
+      [=](const Inputs &in, Place p, int64_t r, int64_t c) {
+        const auto asInteger = [&](const TermRef &x) {
+          return static_cast<Unsigned>(static_cast<T>(x->value(in, p, r, c)));
+        };
+        Unsigned bits = numbers(asInteger(a), asInteger(b));
+        for (int64_t half = width / 2; half >= 8; half /= 2)
+          bits ^= bits >> half;
+        return static_cast<double>(bits & 255);
+      });
 }
 
 /// Of each row the element that a label names, or 0.

@@ -27,6 +27,7 @@ Operand computeFloat(const Operation &op, const std::vector<Operand> &x) {
   if (name == "div") return of([](float p, float q, float) { return p / q; });
   if (name == "rcp") return of([](float p, float, float) { return 1 / p; });
   if (name == "sqrt") return of([](float p, float, float) { return std::sqrt(p); });
+  if (name == "rsqrt") return of([](float p, float, float) { return 1 / std::sqrt(p); });
   if (name == "ex2") return of([](float p, float, float) { return withoutDenormals(std::exp2(p)); });
   if (name == "neg") return of([](float p, float, float) { return -p; });
   if (name == "abs") return of([](float p, float, float) { return std::fabs(p); });

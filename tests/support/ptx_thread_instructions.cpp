@@ -65,6 +65,12 @@ Operand compute(const Operation &op, const std::vector<Operand> &x) {
   if (name == "shr" && op.kind == 's')
     return binary([](int64_t p, int64_t q) { return p >> std::min<int64_t>(q, 63); });
   if (name == "shr") return binary([](int64_t p, int64_t q) { return q > 63 ? 0 : uint64_t(p) >> q; });
+  if (name == "shf") // of 64 bits, the second operand's above the first's, 32
+    return [=, toLeft = op.has("l"), wraps = op.has("wrap")](const Thread &t) {
+      const uint64_t both = x[1](t) << 32 | (x[0](t) & 0xffffffff), count = x[2](t) & 0xffffffff;
+      const uint64_t by = wraps ? count % 32 : std::min<uint64_t>(count, 32);
+      return op.cut(toLeft ? both << by >> 32 : both >> by);
+    };
   if (name == "not") return [=](const Thread &t) { return op.cut(~x[0](t)); };
   if (name == "neg") return [=](const Thread &t) { return op.cut(-x[0](t)); };
   if (name == "mad") return [=](const Thread &t) { return op.cut(x[0](t) * x[1](t) + x[2](t)); };

@@ -162,3 +162,20 @@ func.func @constant_of_two_blocks(%y: !tile.view<?xi32> {tile.name = "y", tile.w
   tile.store %t, %y[%p] : tensor<1x1xi32>, !tile.view<?xi32>
   return
 }
+
+// -----
+
+// The upper half of a product of unsigned numbers, a strip at a time.
+// CHECK-LABEL: func.func @upper_half
+// CHECK: %{{.*}}, %[[HIGH:.*]] = arith.mului_extended %{{.*}}, %{{.*}} : vector<8xi32>
+// CHECK: arith.shrui %[[HIGH]], %{{.*}} : vector<8xi32>
+func.func @upper_half(%x: !tile.view<?xi32> {tile.name = "x"}, %y: !tile.view<?xi32> {tile.name = "y", tile.written})
+    attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %three = arith.constant dense<3> : tensor<1x64xi32>
+  %a = tile.load %x[%c0] : !tile.view<?xi32> -> tensor<1x64xi32>
+  %h = tile.mul_high %a, %a : tensor<1x64xi32>
+  %z = arith.shrui %h, %three : tensor<1x64xi32>
+  tile.store %z, %y[%c0] : tensor<1x64xi32>, !tile.view<?xi32>
+  return
+}

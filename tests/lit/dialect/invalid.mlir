@@ -430,3 +430,11 @@ func.func @exchange_elsewhere(%x: tensor<1x1xf32>, %v: !tile.view<?xf32>) {
   tile.exchange %x to %v : tensor<1x1xf32> to !tile.view<?xf32>
   return
 }
+
+// -----
+
+func.func @mul_high_of_wide_numbers(%x: tensor<8x64xi64>) {
+  // expected-error@+1 {{'tile.mul_high' op operand #0 must be a tile of i32, but got 'tensor<8x64xi64>'}}
+  %0 = tile.mul_high %x, %x : tensor<8x64xi64>
+  return
+}

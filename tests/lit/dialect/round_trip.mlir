@@ -23,6 +23,15 @@ func.func @kernel(%x: !tile.view<?x?xbf16> {tile.name = "x"}, %v: !tile.view<?xf
   return
 }
 
+// CHECK-LABEL: func.func @integers(
+func.func @integers(%a: tensor<8x64xi32>, %b: tensor<8x?xi32>) {
+  // CHECK: tile.mul_high %{{.*}}, %{{.*}} : tensor<8x64xi32>
+  %0 = tile.mul_high %a, %a : tensor<8x64xi32>
+  // CHECK: tile.mul_high %{{.*}}, %{{.*}} : tensor<8x?xi32>
+  %1 = tile.mul_high %b, %b : tensor<8x?xi32>
+  return
+}
+
 // CHECK-LABEL: func.func @memory(
 func.func @memory(%x: !tile.view<?x?xbf16>, %v: !tile.view<?xi64>, %f: !tile.view<?x?xf32>, %i: index, %j: index,
                   %r: tensor<8x1xi32>) {

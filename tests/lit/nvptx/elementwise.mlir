@@ -131,3 +131,20 @@ func.func @loop_behind_a_store(%a: !tile.view<?xf32> {tile.name = "a", tile.writ
   }
   return
 }
+
+// The upper half of a product of unsigned numbers, an element at a time.
+// CHECK-LABEL: func.func @upper_half(
+// CHECK: arith.shrui
+// CHECK: %{{.*}}, %[[HIGH:.*]] = arith.mului_extended %{{.*}}, %{{.*}} : i32
+// CHECK: arith.xori %[[HIGH]]
+func.func @upper_half(%a: !tile.view<?xi32> {tile.name = "a"}, %b: !tile.view<?xi32> {tile.name = "b", tile.written})
+    attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %three = arith.constant dense<3> : tensor<1x128xi32>
+  %x = tile.load %a[%c0] : !tile.view<?xi32> -> tensor<1x128xi32>
+  %y = arith.shrui %x, %three : tensor<1x128xi32>
+  %h = tile.mul_high %x, %y : tensor<1x128xi32>
+  %z = arith.xori %h, %x : tensor<1x128xi32>
+  tile.store %z, %b[%c0] : tensor<1x128xi32>, !tile.view<?xi32>
+  return
+}

@@ -8,6 +8,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include "compiler/dsl/build.h"
+#include "compiler/dsl/random.h"
 
 namespace tilewright {
 namespace {
@@ -180,6 +181,36 @@ TEST(Dsl, IntegersAndTruthValues) {
     EXPECT_THAT(ir, HasSubstr(op));
 }
 
+TEST(Dsl, BitsOfIntegers) {
+  std::string ir = build([](KernelBuilder &k) {
+    View a = k.input("a", i32, 1), wide = k.input("wide", i64, 1), y = k.output("y", i32, 1);
+    View z = k.output("z", i64, 1);
+    Range r = k.blockRows(a.dim(0), 8);
+    Tile t = a[r];
+    k.store(y, r, (((t << 3) >> t) ^ (t & 0xFFFFFFFF)) | shiftRightLogical(t, 31));
+    k.store(y, r, mulHigh(t, 0xD2511F53));
+    k.store(z, r, (wide[r] << 63) ^ (wide[r] >> wide[r]));
+  });
+  for (const char *op : {"arith.shli", "arith.shrsi", "arith.shrui", "arith.xori", "arith.andi", "arith.ori",
+                         "dense<31> : tensor<1x1xi32>", "dense<63> : tensor<1x1xi64>",
+                         "dense<-1> : tensor<1x1xi32>", "tile.mul_high"})
+    EXPECT_THAT(ir, HasSubstr(op));
+}
+
+TEST(Dsl, RandomBits) {
+  std::string ir = build([](KernelBuilder &k) {
+    Index seed = k.index("seed");
+    View y = k.output("y", f32, 2);
+    auto [r, c] = k.block(y.dim(0), y.dim(1), 8, 64);
+    k.store(y, r, c,
+            uniform(philox({c.positions(), r.positions(), r.positions(), r.positions()},
+                           {k.toTile(seed, i32), k.toTile(seed, i32)})[3]));
+    k.store(y, r, c, uniform(randomBits(seed, c.positions())[0]));
+  });
+  EXPECT_THAT(ir, HasSubstr("tile.mul_high"));
+  EXPECT_THAT(ir, HasSubstr("dense<5.96046448E-8>"));
+}
+
 // -----------------------------------------------------------------------------------------------------------
 // What is not
 // -----------------------------------------------------------------------------------------------------------
@@ -237,7 +268,31 @@ const std::vector<Misuse> kMisuses = {
     {"NanBesideIntegers", [](Scene &s) { s.label[s.r] == std::nan(""); }, "expected an integer beside"},
     {"FunctionOfIntegers", [](Scene &s) { exp(s.label[s.r]); }, "exp: expected a tile of f32, found 8x1 i32"},
     {"AndOfNumbers", [](Scene &s) { s.v[s.r] & s.v[s.r]; },
-     "operator&: expected a tile of truth values, found 8x1 f32"},
+     "operator&: expected a tile of truth values or integers, found 8x1 f32"},
+    {"XorOfTwoKinds", [](Scene &s) { (s.v[s.r] > 0) ^ s.label[s.r]; },
+     "operator^: expected two tiles of one kind (see cast), found 8x1 truth values and 8x1 i32"},
+    {"TooManyBitsBesideIntegers", [](Scene &s) { s.label[s.r] | 0x100000000; },
+     "operator|: expected 32 bits beside a tile of 8x1 i32, found 4294967296"},
+    {"BitsBesideTruthValues", [](Scene &s) { (s.v[s.r] > 0) & 1; },
+     "operator&: expected a tile of integers, found 8x1 truth values"},
+    {"ShiftedFloats", [](Scene &s) { s.v[s.r] << 1; },
+     "operator<<: expected a tile of integers, found 8x1 f32"},
+    {"ShiftedTruthValues", [](Scene &s) { shiftRightLogical(s.v[s.r] > 0, 1); },
+     "shiftRightLogical: expected a tile of integers, found 8x1 truth values"},
+    {"ShiftByTooMany", [](Scene &s) { s.label[s.r] >> 32; },
+     "operator>>: expected from 0 to 31 bits, found 32"},
+    {"ShiftByLessThanNone", [](Scene &s) { s.label[s.r] << -1; },
+     "operator<<: expected from 0 to 31 bits, found -1"},
+    {"ShiftByFloats", [](Scene &s) { s.label[s.r] << s.v[s.r]; },
+     "operator<<: expected a tile of integers, found 8x1 f32"},
+    {"ShiftOfNothing", [](Scene &s) { Tile() << s.label[s.r]; },
+     "operator<<: expected operands that this kernel made"},
+    {"MulHighOfWideIntegers", [](Scene &s) { mulHigh(cast(s.label[s.r], i64), 3); },
+     "mulHigh: expected a tile of i32, found 8x1 i64"},
+    {"RandomBitsOfFloats", [](Scene &s) { randomBits(s.r.begin, s.v[s.r]); },
+     "expected a tile of integers, found 8x1 f32"},
+    {"UniformOfFloats", [](Scene &s) { uniform(s.v[s.r]); },
+     "shiftRightLogical: expected a tile of integers, found 8x1 f32"},
     {"SumOfTruthValues", [](Scene &s) { sum(s.v[s.r] > 0, Axis::rows); },
      "sum: expected a tile of numbers (see cast), found 8x1 truth values"},
     {"ComparedTruthValues", [](Scene &s) { (s.v[s.r] > 0) == (s.v[s.r] < 0); },
