@@ -179,7 +179,13 @@ const std::vector<CatalogEntry> &kernelCatalog() {
        ceRowOptions},
       {"vector_add", "example: the sum of two vectors", vectorAdd},
       {"row_softmax", "example: the softmax of each row", rowSoftmax},
+      {"dropout", "example: seeded dropout", dropout},
       {"layer_norm", "example: layer norm, forward", layerNorm},
+      {"layer_norm_gradient", "example: layer norm, backward: dx, and parts of the other gradients",
+       layerNormGradient},
+      {"layer_norm_gradient_sums", "example: layer norm, backward: what those parts add up to",
+       layerNormGradientSums},
+      {"matmul", "example: a matrix product", matmul},
       {"matmul_bias_gelu", "example: a matrix product with bias and GELU", matmulBiasGelu},
   };
   return catalog;

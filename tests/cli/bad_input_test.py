@@ -279,6 +279,19 @@ class Commands(BadInput):
         self.refuse("--shards with fused calls", "bench", "--shape", "1,1,3", "--shards", "2", "--loss-only")
         self.refuse("in a folder that exists", "bench", "--shape", "8,8,8", "--json", "absent/file")
 
+    def test_bench_of_examples(self):
+        self.refuse("one of vector_add, dropout, row_softmax", "bench", "--kernel", "lce_forward", "--shape", "8,8")
+        self.refuse("expected --shape with --kernel", "bench", "--kernel", "matmul")
+        self.refuse("expected --shape M,N,K with --kernel matmul", "bench", "--kernel", "matmul", "--shape", "8,8")
+        for shape in ("0,8", "8", "8,8,8", "2147483648,1"):
+            self.refuse("expected --shape ROWS,COLUMNS", "bench", "--kernel", "row_softmax", "--shape", shape)
+        for shape in ("a,8", "8,,8", "99999999999,1", "-1,8"):
+            self.refuse("expected --shape of sizes", "bench", "--kernel", "row_softmax", "--shape", shape)
+        self.refuse("whose tensors fit", "bench", "--kernel", "layer_norm", "--shape", "1000000,1000000")
+        self.refuse("at most 16384 columns", "bench", "--kernel", "layer_norm_gradient", "--shape", "1,16385")
+        self.refuse("alone, found --loss-only", "bench", "--kernel", "dropout", "--shape", "8", "--loss-only")
+        self.refuse("found tf32", "bench", "--kernel", "matmul", "--shape", "8,8,8", "--dtype", "tf32")
+
     def test_cache(self):
         for words in ((), ("erase",), ("list", "x"), ("export",), ("import",), ("import", "a", "b")):
             self.refuse("", "cache", *words)

@@ -109,6 +109,20 @@ class CommandsTest(cli.CliTest):
         for dtype in ("bf16", "f16"):
             self.assertIn(dtype, self.succeed("bench", "--shape", "64,32,1000", "--dtype", dtype))
 
+    def test_bench_of_examples(self):
+        shapes = {"vector_add": "3000", "dropout": "5000", "row_softmax": "20,300", "layer_norm": "20,300",
+                  "layer_norm_gradient": "70,300", "matmul": "70,90,50"}
+        for kernel, shape in shapes.items():
+            with self.subTest(kernel=kernel):
+                text = self.succeed("bench", "--kernel", kernel, "--shape", shape, "--dtype", "bf16", "--json", "bench.json")
+                self.assertIn(f"{kernel} of {shape}, bf16: ", text)
+                with open(self.path("bench.json")) as file:
+                    result = json.load(file)[0]
+                self.assertLess(result["error"], 4e-3)
+                self.assertGreater(result["compile_ms"], 0)
+                self.assertGreater(result["tflop_per_s" if kernel == "matmul" else "gb_per_s"], 0)
+                self.assertEqual("ratio" in result, kernel != "matmul")
+
     def test_bench_of_shards(self):
         self.succeed("bench", "--shape", "300,32,1000", "--shards", "2", "--shards", "3", "--dtype", "bf16", "--json", "bench.json")
         with open(self.path("bench.json")) as file:

@@ -56,6 +56,12 @@ StatusOr<nlohmann::ordered_json> benchShards(Runtime &runtime, const ProblemShap
 StatusOr<nlohmann::ordered_json> benchOverLogits(Runtime &runtime, const ProblemShape &shape,
                                                  ElementType element);
 
+/// An example kernel, in turn with a copy of the bytes that it has to read and write; a matrix product on a
+/// GPU in turn with cuBLAS's. Checks a sample of the result first. `sizes` are those that `makeExample`
+/// takes.
+StatusOr<nlohmann::ordered_json> benchKernel(Runtime &runtime, const std::string &name,
+                                             const std::vector<int64_t> &sizes, const NumberType &type);
+
 /// Opening a runtime, with the bundles and the cache that the environment names, and the first calls of
 /// linear + cross entropy with its gradients. Meant for a process that has done nothing yet.
 StatusOr<nlohmann::ordered_json> benchFirstCall(const ProblemShape &shape, const NumberType &type,

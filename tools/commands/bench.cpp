@@ -1,6 +1,10 @@
+#include <set>
+#include <sstream>
+
 #include <fmt/format.h>
 
 #include "tools/bench/bench.h"
+#include "tools/bench/example_cases.h"
 #include "tools/commands/commands.h"
 #include "tools/io/output_folder.h"
 
@@ -45,8 +49,47 @@ StatusOr<std::vector<int64_t>> readShards(const Arguments &arguments) {
   return shards;
 }
 
+/// "M,N,K": as many sizes as there are.
+StatusOr<std::vector<int64_t>> parseSizes(const std::string &text) {
+  std::vector<int64_t> sizes;
+  std::stringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    const bool isNumber =
+        !word.empty() && word.size() < 11 && word.find_first_not_of("0123456789") == std::string::npos;
+    if (!isNumber) return userError("expected --shape of sizes such as 4096,8192, found '" + text + "'");
+    sizes.push_back(std::stoll(word));
+  }
+  return sizes;
+}
+
+/// Example kernels alone: none of the options that say how a loss is measured.
+Status benchExamples(const Arguments &arguments, const NumberType &type) {
+  TW_ASSIGN_OR_RETURN(const std::string name, arguments.choice("--kernel", exampleNames(), {}));
+  if (type.tf32) return userError("expected --dtype f32, bf16 or f16 with --kernel, found tf32");
+  for (const OptionSpec &option : benchCommand().options)
+    if (arguments.has(option.name) &&
+        std::set<std::string>{"--kernel", "--shape", "--dtype", "--target", "--json"}.count(option.name) == 0)
+      return userError("expected --kernel with --shape, --dtype, --target and --json alone, found " +
+                       option.name);
+  const std::optional<std::string> file = arguments.text("--json");
+  if (file) TW_RETURN_IF_ERROR(checkFile(*file));
+  if (!arguments.has("--shape")) return userError("expected --shape with --kernel, found none");
+  TW_ASSIGN_OR_RETURN(const auto runtime, Runtime::open("", arguments.text("--target").value_or("")));
+  fmt::print("{}\n", runtime->device().info().name);
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  for (const std::string &text : arguments.list("--shape")) {
+    TW_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, parseSizes(text));
+    fmt::print("\n");
+    TW_ASSIGN_OR_RETURN(nlohmann::ordered_json result, benchKernel(*runtime, name, sizes, type));
+    results.push_back(std::move(result));
+  }
+  if (file) return writeFile(*file, results.dump(2) + "\n");
+  return {};
+}
+
 Status bench(const Arguments &arguments) {
   TW_ASSIGN_OR_RETURN(const NumberType type, readNumberType(arguments));
+  if (arguments.has("--kernel")) return benchExamples(arguments, type);
   std::string against;
   if (arguments.has("--against")) {
     TW_ASSIGN_OR_RETURN(against, arguments.choice("--against", {"blas", "cublas", "copy"}, {}));
@@ -118,7 +161,8 @@ Command benchCommand() {
       "--shape N,H,V --first-call [--dtype TYPE] [--target NAME] [--json FILE]\n"
       "--shape N,H,V --shards R [--shards …] [--dtype TYPE] [--data random|peaked] [--grad-weight same|f32] "
       "[--workspace-limit BYTES] [--json FILE]\n"
-      "--compile [--shape N,H,V] [--dtype TYPE] [--json FILE]";
+      "--compile [--shape N,H,V] [--dtype TYPE] [--json FILE]\n"
+      "--kernel NAME --shape SIZES [--shape …] [--dtype TYPE] [--target NAME] [--json FILE]";
   command.options = {
       {"--shape", "N,H,V", "rows, hidden size, classes; may be given more than once", OptionSpec::Kind::list},
       numberTypeSpec(),
@@ -142,6 +186,10 @@ Command benchCommand() {
       {"--compile", "",
        "compile times of each kernel, first call cold, with kernels on disk and from a bundle",
        OptionSpec::Kind::flag},
+      {"--kernel", "NAME",
+       "an example beside a copy of as many bytes, or beside cuBLAS: vector_add or dropout of N, "
+       "row_softmax, "
+       "layer_norm or layer_norm_gradient of ROWS,COLUMNS, matmul of M,N,K"},
       {"--target", "NAME", "what a GPU's code is for: sm_80, sm_90, …; default: all that the GPU has"},
       {"--loss-only", "", "no gradient; the baseline is the first product", OptionSpec::Kind::flag},
       {"--apart", "HOW",
