@@ -204,11 +204,12 @@ TermRef RandomTerms::asInteger(const TermRef &a) {
 }
 
 /// An operation on the bits of numbers; of what it gives all bits count, folded into eight.
-template <class T> TermRef RandomTerms::ofBits(const TermRef &a, const TermRef &b) {
+template <class T> TermRef RandomTerms::ofBits(const TermRef &a, const TermRef &other) {
   using Unsigned = std::make_unsigned_t<T>;
   constexpr int64_t width = sizeof(T) * 8;
   constexpr ElementType type = width == 32 ? i32 : ElementType::i64;
   const int64_t kind = pick(width == 32 ? 10 : 9), constant = pick(width);
+  const TermRef b = kind == 2 || (kind >= 6 && kind <= 8) ? a : other; // those with a constant have one shape
   const auto tiles = [=](const Tile &x, const Tile &y) {
     switch (kind) {
     case 0:

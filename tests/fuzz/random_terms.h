@@ -38,7 +38,7 @@ private:
   TermRef elementwise(const TermRef &a, const TermRef &b);
   TermRef chosen(const TermRef &a, const TermRef &b, const TermRef &c);
   TermRef asInteger(const TermRef &a);
-  template <class T> TermRef ofBits(const TermRef &a, const TermRef &b);
+  template <class T> TermRef ofBits(const TermRef &a, const TermRef &other);
   TermRef gathered(const TermRef &a);
   TermRef scattered(const TermRef &a);
   TermRef reduced(const TermRef &a);

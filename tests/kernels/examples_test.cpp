@@ -102,7 +102,7 @@ TEST_P(Examples, RowSoftmax) {
   }
 }
 
-// What is kept is x / (1 - p) to the last bit but one; the rest is 0.
+// What is kept is x / (1 - p), the rest is 0.
 TEST_P(Examples, Dropout) {
   const float p = 0.25;
   for (int64_t n : {1, 1025, 10000})
