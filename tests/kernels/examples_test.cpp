@@ -11,6 +11,7 @@
 #include "kernels/examples/examples.h"
 #include "kernels/examples/reference.h"
 #include "kernels/jit.h"
+#include "kernels/row_schedule.h"
 #include "tests/support/device_tensor.h"
 #include "tests/support/ptx_interpreter.h"
 
@@ -50,6 +51,16 @@ protected:
   void expectClose(const DeviceTensor &got, const Numbers &want) {
     EXPECT_LE(relativeError(got.get(), want), got.ref().element == f32 ? 1e-6 : 3e-3);
     EXPECT_TRUE(got.gapsUntouched());
+  }
+
+  /// How `bench --kernel` compiles a kernel that reads rows of so many numbers more than once.
+  CompileOptions onChip(int64_t columns) const {
+    constexpr int64_t kSharedBytes = 163 << 10; // of sm_80; sm_90 has more
+    const Target target = isInterpreted(where) ? *parseTarget(where) : device.target();
+    CompileOptions options;
+    if (const auto schedule = rowOnChip(columns * elementBytes(element), element, target, kSharedBytes))
+      options.schedule = *schedule;
+    return options;
   }
 
   DeviceTensor empty(int64_t size, ElementType type = f32) {
@@ -103,6 +114,18 @@ TEST_P(Examples, RowSoftmax) {
 }
 
 // What is kept is x / (1 - p), the rest is 0.
+// Rows that fit a GPU's chip, in CTAs of a cluster, too.
+TEST_P(Examples, RowSoftmaxOnChip) {
+  const int64_t rows = 3, columns = 20011;
+  Numbers x = numbers(rows * columns), want(rows * columns);
+  const auto dx = DeviceTensor::matrix(device, element, rows, columns, x, 5);
+  const auto dy = empty(rows, columns, element, 5);
+  run(rowSoftmax(element), {dx.ref(), dy.ref()}, onChip(columns));
+  for (int64_t i = 0; i < rows; ++i)
+    examples::softmaxRow(&x[i * columns], columns, &want[i * columns]);
+  expectClose(dy, want);
+}
+
 TEST_P(Examples, Dropout) {
   const float p = 0.25;
   for (int64_t n : {1, 1025, 10000})
@@ -146,23 +169,28 @@ LayerNormCase layerNormCase(Numbers x, Numbers gain, Numbers bias, double epsilo
 
 TEST_P(Examples, LayerNorm) {
   const float epsilon = 1e-5f;
-  for (auto [rows, columns] : sizes) {
+  const auto check = [&](int64_t rows, int64_t columns, const CompileOptions &options) {
     const LayerNormCase one =
         layerNormCase(numbers(rows * columns), numbers(columns), numbers(columns), epsilon);
-    const auto x = DeviceTensor::matrix(device, element, rows, columns, one.x);
+    const auto x = DeviceTensor::matrix(device, element, rows, columns, one.x, 5);
     const auto gain = DeviceTensor::vector(device, element, one.gain);
     const auto bias = DeviceTensor::vector(device, element, one.bias);
     const auto y = empty(rows, columns, element, 5), mean = empty(rows), scale = empty(rows);
-    run(layerNorm(element), {x.ref(), gain.ref(), bias.ref(), epsilon, y.ref(), mean.ref(), scale.ref()});
+    run(layerNorm(element), {x.ref(), gain.ref(), bias.ref(), epsilon, y.ref(), mean.ref(), scale.ref()},
+        options);
     expectClose(y, one.y);
     EXPECT_LE(relativeError(mean.get(), one.mean, norm(one.x) / std::sqrt(double(columns))), 1e-6);
     expectClose(scale, one.scale);
-  }
+  };
+  for (auto [rows, columns] : sizes)
+    check(rows, columns, {});
+  check(3, 20011, onChip(20011)); // with the gap, rows begin at multiples of 16 bytes
 }
 
 TEST_P(Examples, LayerNormGradient) {
   constexpr int64_t rowsOfAProgram = 4;
-  for (auto [rows, columns, width] : {std::array<int64_t, 3>{1, 1, 1}, {7, 33, 64}, {10, 1000, 1024}}) {
+  for (auto [rows, columns, width] :
+       {std::array<int64_t, 3>{1, 1, 1}, {7, 33, 64}, {10, 1000, 1024}, {2, 5001, 8192}}) {
     const LayerNormCase one =
         layerNormCase(numbers(rows * columns), numbers(columns), numbers(columns), 1e-5);
     const Numbers dy = numbers(rows * columns);

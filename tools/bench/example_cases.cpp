@@ -218,8 +218,11 @@ StatusOr<ExampleCase> layerNormGradientCase(Workplace &w, const Sizes &sizes) {
   TW_ASSIGN_OR_RETURN(const OwnedTensor mean, uploadFloats(w.device, f32, {rows}, means));
   TW_ASSIGN_OR_RETURN(const OwnedTensor scale, uploadFloats(w.device, f32, {rows}, scales));
   w.tensors.insert(w.tensors.end(), {mean, scale});
+  CompileOptions options;
+  constexpr int64_t kWideRow = 8192; // its two sums take 64 registers of 256 threads
+  if (w.onGpu() && width > kWideRow) options.schedule.warps = 16;
   TW_ASSIGN_OR_RETURN(auto each,
-                      w.launchOf(layerNormGradient(w.element, width, rowsOfOne), {},
+                      w.launchOf(layerNormGradient(w.element, width, rowsOfOne), options,
                                  {dy.ref, x.ref, gain.ref, mean.ref, scale.ref, dx, gains, biases}));
   TW_ASSIGN_OR_RETURN(auto total,
                       w.launchOf(layerNormGradientSums(w.element), {}, {gains, biases, dGain, dBias}));
