@@ -122,6 +122,8 @@ class CommandsTest(cli.CliTest):
                 self.assertGreater(result["compile_ms"], 0)
                 self.assertGreater(result["tflop_per_s" if kernel == "matmul" else "gb_per_s"], 0)
                 self.assertEqual("ratio" in result, kernel != "matmul")
+        for kernel, shape in (("dropout", "1"), ("layer_norm_gradient", "1,1")):  # of results that are all 0
+            self.assertIn(" 0.0e+00 off", self.succeed("bench", "--kernel", kernel, "--shape", shape))
 
     def test_bench_of_shards(self):
         self.succeed("bench", "--shape", "300,32,1000", "--shards", "2", "--shards", "3", "--dtype", "bf16", "--json", "bench.json")
