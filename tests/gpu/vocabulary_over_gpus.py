@@ -3,7 +3,7 @@
 
     torchrun --standalone --nproc-per-node 2 tests/gpu/vocabulary_over_gpus.py          # NCCL, the large shapes
     python tests/gpu/vocabulary_over_gpus.py                                            # one GPU: a group of one rank
-    torchrun … --nproc-per-node 2 … --device cpu                                        # gloo, a small shape: the checks
+    torchrun … --nproc-per-node 2 … --device cpu                                        # gloo, a small shape
 
 Rank 0 prints. The exit status is 1 where a check fails; what is measured decides nothing.
 """
@@ -195,7 +195,8 @@ def check(p: Problem) -> None:
             dist.all_reduce(found)
         errors = (abs(loss.item() - expected.item()) / abs(expected.item()), relative(found, wanted),
                   relative(p.mine.grad, d_w))
-        say(f"  {dx_reduce}: apart from the unsharded call: loss {errors[0]:.1e}, dX {errors[1]:.1e}, dW {errors[2]:.1e}")
+        say(f"  {dx_reduce}: apart from the unsharded call: loss {errors[0]:.1e}, dX {errors[1]:.1e}, "
+            f"dW {errors[2]:.1e}")
         expect(errors[0] < 5e-6 and errors[1] < tolerance and errors[2] < tolerance,
                f"{dx_reduce}: errors below 5e-6 of the loss, {tolerance} of gradients; found {errors}")
         expect(has_same_bits(loss), f"{dx_reduce}: the loss has the same bits on all ranks")
@@ -308,7 +309,8 @@ def collectives_alone(p: Problem, repeats: int) -> None:
     ranks = dist.get_world_size()
     dx, stats = torch.zeros_like(p.x), torch.zeros(3, len(p.y), device=place())
     everyone, part = stats.repeat(ranks, 1), torch.empty_like(p.rows)
-    calls = {"all-reduce of dX": lambda: dist.all_reduce(dx), "gather of the statistics": lambda: gather(everyone, stats)}
+    calls = {"all-reduce of dX": lambda: dist.all_reduce(dx),
+             "gather of the statistics": lambda: gather(everyone, stats)}
     if on_gpu():
         calls["reduce-scatter of dX"] = lambda: dist.reduce_scatter_tensor(part, dx)
     moved = {"all-reduce of dX": 2 * dx.nbytes, "reduce-scatter of dX": dx.nbytes,

@@ -7,6 +7,7 @@ import math
 import multiprocessing
 import os
 import socket
+import time
 import traceback
 from datetime import timedelta
 
@@ -16,7 +17,7 @@ import torch.distributed as dist
 
 import reference
 import tilewright
-from tilewright.torch import linear_cross_entropy
+from tilewright.torch import _sharded, linear_cross_entropy
 
 SIZES = {1: [50], 2: [37, 13], 3: [20, 29, 1], 4: [16, 8, 20, 6]}
 ROWS, HIDDEN, CLASSES = 24, 20, 50
@@ -368,10 +369,46 @@ def test_a_debug_mode_compares_every_call():
 def _one_dies(rank, ranks):
     x, w, y = problem()
     linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD)
-    if rank == 1:
-        os._exit(0)
+    if rank == 1:  # after its first gather, and before its part of dX is added up
+        _sharded._Run._add_up = lambda *_: os._exit(0)
     with pytest.raises(RuntimeError):
         linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD)
+
+
+def _one_does_not_come(rank, ranks):
+    group = dist.new_group(timeout=timedelta(seconds=3))
+    x, w, y = problem()
+    linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=group)
+    if rank == 1:
+        return time.sleep(6)
+    begin = time.monotonic()
+    with pytest.raises(RuntimeError, match="[Tt]imed out|[Tt]imeout"):
+        linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=group)
+    assert time.monotonic() - begin < 30
+
+
+def test_nothing_hangs_past_the_timeout_of_the_group():
+    ranks = Ranks(2)
+    ranks.run(_one_does_not_come)
+    ranks.stop()
+
+
+def _as_a_module(rank, ranks):
+    x, w, y = problem()
+    head = tilewright.torch.nn.LinearCrossEntropyLoss(HIDDEN, SIZES[ranks][rank], group=dist.group.WORLD,
+                                                      dx_reduce="reduce_scatter")
+    with torch.no_grad():
+        head.linear.weight.copy_(shard_of(w, rank, ranks))
+    loss = head(x.detach().chunk(ranks)[rank], y)
+    loss.backward()
+    wanted = reference.linear_cross_entropy(x, w, y)[0]
+    expected, = torch.autograd.grad(wanted, [w])
+    assert reference.relative(loss, wanted) < 1e-6
+    assert reference.relative(head.linear.weight.grad, expected.split(SIZES[ranks])[rank]) < 2e-5
+
+
+def test_a_module():
+    run(2, _as_a_module)
 
 
 def test_a_rank_that_dies_is_torchs_error_on_the_others():
@@ -448,7 +485,8 @@ ALL, OF_X, OF_W, NONE = (True, True), (True, False), (False, True), (False, Fals
 
 
 @pytest.mark.parametrize("reduction", ["mean", "none"])
-@pytest.mark.parametrize("needs", [(ALL, OF_X), (ALL, OF_W), (OF_W, ALL), (OF_X, OF_W), (ALL, NONE), (NONE, OF_W)], ids=str)
+@pytest.mark.parametrize("needs", [(ALL, OF_X), (ALL, OF_W), (OF_W, ALL), (OF_X, OF_W), (ALL, NONE), (NONE, OF_W)],
+                         ids=str)
 def test_ranks_may_want_different_gradients(needs, reduction):  # fla 1253
     run(2, _different_needs, needs, reduction, "all_reduce", torch.float32)
 
@@ -560,3 +598,46 @@ def _other_configurations(rank, ranks):
 
 def test_ranks_that_pin_different_configurations_are_told():
     run(2, _other_configurations)
+
+
+def _compiled(rank, ranks, dx_reduce, options):
+    """A step as one graph, with something before and after the loss; without, with and again without gradients."""
+    x, w, y = problem()
+    scatters = dx_reduce == "reduce_scatter"
+    extras = options.get("return_entropy", False)
+    class_weight = torch.rand(CLASSES) if options.pop("with_weight", False) else None
+
+    def total(loss, entropy):
+        return 2 * loss.sum() + (entropy.square().sum() if extras else 0)
+
+    wanted, _, entropy = reference.linear_cross_entropy(
+        torch.tanh(x), w, y, weight=class_weight, **{k: v for k, v in options.items() if not k.startswith("return_")})
+    d_x, d_w = torch.autograd.grad(total(wanted, entropy), [x, w])
+    rows = (x.detach().chunk(ranks)[rank] if scatters else x.detach()).clone().requires_grad_(True)
+    mine = shard_of(w, rank, ranks).requires_grad_(True)
+    my_class_weight = shard_of(class_weight, rank, ranks)
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def step(rows, mine, y):
+        out = linear_cross_entropy(torch.tanh(rows), mine, y, weight=my_class_weight, group=dist.group.WORLD,
+                                   dx_reduce=dx_reduce, **options)
+        return total(out.loss, out.entropy) if extras else total(out, None)
+
+    for _ in range(2):
+        rows.grad = mine.grad = None
+        loss = step(rows, mine, y)
+        loss.backward()
+        assert reference.relative(loss, total(wanted, entropy)) < 3e-6
+        assert reference.relative(rows.grad, d_x.chunk(ranks)[rank] if scatters else d_x) < 2e-5
+        assert reference.relative(mine.grad, d_w.split(SIZES[ranks])[rank]) < 2e-5
+    with torch.no_grad():
+        assert reference.relative(step(rows, mine, y), loss) < 3e-6
+
+
+@pytest.mark.parametrize("dx_reduce, options", [
+    ("all_reduce", {"reduction": "none", "softcap": 5.0}),
+    ("reduce_scatter", {"label_smoothing": 0.1, "with_weight": True}),
+    ("reduce_scatter", {"return_entropy": True}),
+], ids=str)
+def test_a_whole_graph(dx_reduce, options):
+    run(2, _compiled, dx_reduce, options)

@@ -201,6 +201,19 @@ def _beside_main_grad(weight: Tensor) -> Optional[Tensor]:
     return torch.zeros_like(weight)
 
 
+def _in_a_graph(which: str, shared: tuple):
+    """The operation `which` (forward, backward) of a loss, or of a shard's.
+
+    Args:
+        shared: the group's name and dx_reduce; none: the vocabulary is not shared.
+    """
+    operations = torch.ops.tilewright
+    if not shared:
+        return operations.linear_forward.default if which == "forward" else operations.linear_backward.default
+    operation = operations.sharded_forward.default if which == "forward" else operations.sharded_backward.default
+    return lambda *arguments: operation(*arguments, *shared)
+
+
 class CompiledLinearCrossEntropy(torch.autograd.Function):
     """The same for torch.compile: pure, without a choice at the time of the backward call.
 
@@ -208,10 +221,10 @@ class CompiledLinearCrossEntropy(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, input, weight, bias, target, class_weight, row_factor, plan: LinearPlan):
+    def forward(ctx, input, weight, bias, target, class_weight, row_factor, plan: LinearPlan, shared: tuple):
         loss, extras, row_losses, gradients = _forward(
-            torch.ops.tilewright.linear_forward.default, input, weight, bias, target, class_weight, row_factor, plan)
-        ctx.plan = plan
+            _in_a_graph("forward", shared), input, weight, bias, target, class_weight, row_factor, plan)
+        ctx.plan, ctx.shared = plan, shared
         if plan.saves_gradients:
             ctx.save_for_backward(*gradients, row_losses)
         else:
@@ -231,10 +244,11 @@ class CompiledLinearCrossEntropy(torch.autograd.Function):
         else:
             input, weight, bias, target, class_weight, row_factor, lse, _ = ctx.saved_tensors
             upstream = (grad_loss, *_of_lse_and_entropy(others, plan.wants))
-            made = _backward(torch.ops.tilewright.linear_backward.default, input, weight, bias, target, class_weight,
-                             row_factor, lse, upstream, plan, plan.needs)
+            made = _backward(_in_a_graph("backward", ctx.shared), input, weight, bias, target, class_weight, row_factor,
+                             lse, upstream, plan, plan.needs)
         made = [None if g is None else cast(g, dtype) for g, dtype in zip(made, plan.dtypes)]
-        return made[0], made[1], made[2], None, None, d_row_factor, None
+        made = [g if needed else None for g, needed in zip(made, ctx.needs_input_grad)]
+        return made[0], made[1], made[2], None, None, d_row_factor, None, None
 
 
 def _of_lse_and_entropy(upstream: tuple, wants: tuple) -> tuple:

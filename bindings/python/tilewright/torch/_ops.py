@@ -3,7 +3,7 @@
 Results are lists without the tensors that were not asked for. Nothing here is differentiable: see _autograd.py.
 """
 
-from typing import List, Optional
+from typing import Callable, List, Optional
 
 import torch
 from torch import Tensor
@@ -22,6 +22,18 @@ _LOSS_OPTIONS = ("int reduction, int ignore_index, float label_smoothing, float 
 _LINEAR_OPTIONS = (_LOSS_OPTIONS + ", float[]? margin, int workspace_limit, bool quiet_zeros, "
                                     "int objective, str? configuration")
 _LINEAR_INPUTS = "Tensor input, Tensor weight, Tensor target, Tensor? bias, Tensor? class_weight"
+_GRADIENT_TYPES = "ScalarType? d_input, ScalarType? d_weight, ScalarType? d_bias"
+LINEAR_FORWARD = f"{_LINEAR_INPUTS}, Tensor? upstream, {_LINEAR_OPTIONS}, bool[] wants, {_GRADIENT_TYPES}"
+LINEAR_BACKWARD = (f"{_LINEAR_INPUTS}, Tensor lse, Tensor? grad_loss, Tensor? grad_lse, Tensor? grad_entropy, "
+                   f"{_LINEAR_OPTIONS}, {_GRADIENT_TYPES}")
+define = _library.define
+
+
+def implement(name: str, function: Callable, fake: Callable) -> None:
+    """What an operation does on tensors, and on tensors without memory."""
+    for key in ("CPU", "CUDA"):  # torch.compile knows the operation, and shall not look inside when it runs
+        _library.impl(name, torch._disable_dynamo(function), key)
+    torch.library.register_fake(f"tilewright::{name}", fake, lib=_library)
 
 
 def _rows(matrix: Tensor) -> Tensor:
@@ -78,9 +90,7 @@ def _gradients(input, weight, bias, d_input, d_weight, d_bias) -> dict:
         d_bias=None if d_bias is None else bias.new_empty(bias.shape, dtype=d_bias))
 
 
-_library.define(
-    f"linear_forward({_LINEAR_INPUTS}, Tensor? upstream, {_LINEAR_OPTIONS}, bool[] wants, ScalarType? d_input, "
-    "ScalarType? d_weight, ScalarType? d_bias) -> Tensor[]")
+define(f"linear_forward({LINEAR_FORWARD}) -> Tensor[]")
 
 
 def _forward_outputs(input, weight, bias, reduction, wants, d_input, d_weight, d_bias) -> dict:
@@ -124,9 +134,7 @@ def _linear_forward_fake(input, weight, target, bias, class_weight, upstream, re
     return list(_forward_outputs(input, weight, bias, reduction, *rest[-4:]).values())
 
 
-_library.define(
-    f"linear_backward({_LINEAR_INPUTS}, Tensor lse, Tensor? grad_loss, Tensor? grad_lse, Tensor? grad_entropy, "
-    f"{_LINEAR_OPTIONS}, ScalarType? d_input, ScalarType? d_weight, ScalarType? d_bias) -> Tensor[]")
+define(f"linear_backward({LINEAR_BACKWARD}) -> Tensor[]")
 
 
 def _backward_inputs(input, weight, target, bias, class_weight, lse, grad_loss, grad_lse, grad_entropy,
@@ -160,8 +168,7 @@ def linear_backward_onto(input, weight, target, bias, class_weight, lse, grad_lo
     _calls.run_onto(device_of(input), _calls.BACKWARD, options, inputs, outputs)
 
 
-_library.define(
-    f"logits_forward(Tensor logits, Tensor target, Tensor? class_weight, {_LOSS_OPTIONS}, bool[] wants) -> Tensor[]")
+define(f"logits_forward(Tensor logits, Tensor target, Tensor? class_weight, {_LOSS_OPTIONS}, bool[] wants) -> Tensor[]")
 
 
 def logits_forward(logits, target, class_weight, reduction, ignore_index, label_smoothing, z_loss, logit_scale,
@@ -180,7 +187,7 @@ def _logits_forward_fake(logits, target, class_weight, reduction, ignore_index, 
     return [_loss(logits, reduction), *_row_outputs(logits, wants).values()]
 
 
-_library.define(
+define(
     "logits_backward(Tensor logits, Tensor target, Tensor? class_weight, Tensor? grad_loss, Tensor? grad_lse, "
     f"Tensor? grad_entropy, {_LOSS_OPTIONS}) -> Tensor")
 
@@ -209,14 +216,10 @@ def _logits_backward_fake(logits, *_):
     return logits.new_empty(logits.shape)
 
 
-for _name, _function, _fake in (
-        ("linear_forward", linear_forward, _linear_forward_fake),
-        ("linear_backward", linear_backward, _linear_backward_fake),
-        ("logits_forward", logits_forward, _logits_forward_fake),
-        ("logits_backward", logits_backward, _logits_backward_fake)):
-    for _key in ("CPU", "CUDA"):  # torch.compile knows the operation, and shall not look inside when it runs
-        _library.impl(_name, torch._disable_dynamo(_function), _key)
-    torch.library.register_fake(f"tilewright::{_name}", _fake, lib=_library)
+implement("linear_forward", linear_forward, _linear_forward_fake)
+implement("linear_backward", linear_backward, _linear_backward_fake)
+implement("logits_forward", logits_forward, _logits_forward_fake)
+implement("logits_backward", logits_backward, _logits_backward_fake)
 
 
 def is_plain(*tensors: Optional[Tensor]) -> bool:

@@ -7,7 +7,7 @@ import torch.distributed
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from . import _autograd, _sharded, _vocabulary, functional
+from . import _autograd, _sharded, _sharded_ops, _vocabulary, functional  # noqa: F401 (torch's operations)
 from ._plans import Asked, LinearPlan, cast
 
 
@@ -25,6 +25,8 @@ def _local(name: str, tensor: Optional[Tensor], group, main_grad: bool) -> Optio
     placements = getattr(tensor, "placements", None)
     if placements is None:
         return tensor
+    functional._expect(not torch.compiler.is_compiling(), name, "in a graph a tensor of this process (to_local())",
+                       "a DTensor")
     ranks_of = torch.distributed.get_process_group_ranks
     is_groups = [ranks_of(of) == ranks_of(group) for of in tensor.device_mesh.get_all_groups()]
     is_shard = any(is_groups) and all(placement.is_shard(0) if is_groups_own else placement.is_replicate()
@@ -36,8 +38,6 @@ def _local(name: str, tensor: Optional[Tensor], group, main_grad: bool) -> Optio
 
 
 def _check(dx_reduce, rows: int, labels: int, ranks: int) -> None:
-    functional._expect(not torch.compiler.is_compiling(), "group",
-                       "a call outside of torch.compile (torch.compiler.disable)", "one inside")
     functional._expect(dx_reduce in _vocabulary.REDUCTIONS, "dx_reduce", f"one of {_vocabulary.REDUCTIONS}",
                        repr(dx_reduce))
     parts = ranks if dx_reduce == "reduce_scatter" else 1
@@ -116,15 +116,38 @@ def _beside_other_ranks(plan: LinearPlan, dx_reduce: str) -> LinearPlan:
         needs = (needs[0] or dx_reduce != "none", *needs[1:])
         if not any(needs):
             needs = (False, True, False)
-    saves = any(needs) and plan.options[0] != _autograd._NONE and not plan.main_grad
-    return plan._replace(needs=needs, saves_gradients=saves)
+    saves = functional._saves_gradients(needs, plan.options[0], plan.main_grad, plan.wants)
+    return LinearPlan(plan.options, plan.compute, plan.wants, needs, saves, plan.main_grad, plan.dtypes)
 
 
 def _with_a_backward_call(hidden: Tensor, *others: Optional[Tensor]) -> Tensor:
-    """The rows; where no tensor wants a gradient, as a leaf, so that this rank makes the backward call with the others."""
+    """The rows; where no tensor wants a gradient, as a leaf, so that this rank has a backward call, as others have."""
     if not torch.is_grad_enabled() or any(t is not None and t.requires_grad for t in (hidden, *others)):
         return hidden
     return hidden.detach().requires_grad_()
+
+
+def _at_once(shard, dx_reduce: str, given: tuple, plan: LinearPlan, wanted: tuple) -> tuple:
+    """(loss, lse, entropy, argmax, correct, monitored) of hidden, weight, bias, labels, class and row weights."""
+    hidden, linear_weight, linear_bias, labels, class_weight, row_weight = given
+    if class_weight is not None:
+        class_weight = _vocabulary.all_class_weights(class_weight, shard)
+    factor = None if row_weight is None else functional._row_factor(row_weight, labels, class_weight, plan.options)
+    hidden = _with_a_backward_call(hidden, linear_weight, linear_bias, factor)
+    return _Sharded.apply(hidden, linear_weight, linear_bias, labels, class_weight, factor, plan, wanted,
+                          _sharded.Operations(shard, dx_reduce))
+
+
+def _in_a_graph(group, dx_reduce: str, given: tuple, plan: LinearPlan) -> tuple:
+    """The same in a graph of torch.compile."""
+    *tensors, labels, class_weight, row_weight = given
+    factor = None
+    if row_weight is not None:
+        functional._expect(class_weight is None, "row_weight", "no class weights beside it in a graph", "both")
+        factor = functional._row_factor(row_weight, labels, None, plan.options)
+    outputs = _autograd.CompiledLinearCrossEntropy.apply(*tensors, labels, class_weight, factor, plan,
+                                                         (group.group_name, dx_reduce))
+    return _autograd.spread(outputs, plan.wants)
 
 
 def linear_cross_entropy(group, dx_reduce: str, input, linear_weight, target, *, linear_bias, weight, reduction,
@@ -148,23 +171,20 @@ def linear_cross_entropy(group, dx_reduce: str, input, linear_weight, target, *,
     asked = functional._plan_of(tensors, *options.values(), *wants,
                                 rows=target.shape if dx_reduce == "reduce_scatter" else None)
     plan = _beside_other_ranks(asked, dx_reduce)
-    shard = _vocabulary.shard_of(group, linear_weight.shape[0], {
-        "shape of input": tuple(hidden.shape), "type": (str(plan.compute), *map(str, plan.dtypes)), "dx_reduce": dx_reduce,
-        "grad mode": torch.is_grad_enabled(), **options, "wants": wants,
-        "tensors": tuple(tensor is not None for tensor in tensors)})
-    if weight is not None:
-        weight = _vocabulary.all_class_weights(weight, shard)
     labels = functional._flat_target(target, shift, plan.options[1])
-    row_factor = None
-    if row_weight is not None:
-        if row_weight.shape != target.shape:
-            row_weight = torch.nn.functional.pad(row_weight, (0, shift))
-        if reduction != "none":
-            row_factor = functional._row_factor(row_weight, labels, weight, plan.options)
-    hidden = _with_a_backward_call(hidden, linear_weight, linear_bias, row_factor)
-    loss, lse, entropy, argmax, correct, monitored = _Sharded.apply(
-        hidden, linear_weight, linear_bias, labels, weight, row_factor, plan, asked.needs,
-        _sharded.Operations(shard, dx_reduce))
+    if row_weight is not None and row_weight.shape != target.shape:
+        row_weight = torch.nn.functional.pad(row_weight, (0, shift))
+    given = (hidden, linear_weight, linear_bias, labels, weight, None if reduction == "none" else row_weight)
+    if torch.compiler.is_compiling():
+        outputs = _in_a_graph(group, dx_reduce, given, plan)
+    else:
+        facts = {"call": "eager", "shape of input": tuple(hidden.shape),
+                 "type": (str(plan.compute), *map(str, plan.dtypes)), "dx_reduce": dx_reduce,
+                 "grad mode": torch.is_grad_enabled(), **options, "wants": wants,
+                 "tensors": tuple(tensor is not None for tensor in tensors)}
+        outputs = _at_once(_vocabulary.shard_of(group, linear_weight.shape[0], facts), dx_reduce, given, plan,
+                           asked.needs)
+    loss, lse, entropy, argmax, correct, monitored = outputs
     if reduction == "none" and row_weight is not None:
         loss = loss * row_weight.reshape(-1)
     return loss, lse, entropy, correct, argmax, monitored

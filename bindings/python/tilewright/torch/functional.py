@@ -211,15 +211,16 @@ def linear_cross_entropy(
         configuration: tiles, chunks and slices as text, as `prepared_calls()` says it of a call with such shapes; None:
             the one that was tuned on this machine, or planned. Text of a call that made gradients is for calls that
             make some, other text for those that make none; the others are planned.
-        group: the torch.distributed.ProcessGroup, or the DeviceMesh of one dimension (mesh["tp"]), whose ranks share the
+        group: the torch.distributed.ProcessGroup, or DeviceMesh of one dimension (mesh["tp"]), whose ranks share the
             vocabulary (tensor parallelism). linear_weight, linear_bias and weight have this rank's classes (one or
             more, ranks may have different numbers; a DTensor will do that is sharded by its classes over the group, and
             over nothing else), target numbers the classes of all ranks in their order, and every rank calls this with
             the same rows and options, and gets the same bits. Three products, as without a group; three numbers of a
             row are gathered, more where options need them. Ranks may want different gradients. With main_grad and
             'none', and with gradients of lse or entropy, the backward call gathers, too, and every rank makes it, also
-            one that wants no gradient: its loss has a backward call like the others'. Not with torch.compile. The first
-            call with a shape compares the ranks' options and schedules, and waits for that.
+            one that wants no gradient: its loss has a backward call like the others' (not in a graph of torch.compile,
+            where every rank has to want some; nor does a graph take a DTensor, or row_weight beside class weights). The
+            first call with a shape compares the ranks' options and schedules, and waits for that.
         dx_reduce: with a group: 'all_reduce': input's gradient is added up over the ranks. 'reduce_scatter': input is
             this rank's equal part of the rows (sequence parallelism), of which all are gathered, and gets its part of
             the sum. Both are made on every rank, whichever inputs want a gradient (no one asks the other ranks), unless
@@ -269,7 +270,7 @@ def linear_cross_entropy(
                 row_factor = _row_factor(row_weight, labels, weight, plan.options)
     given = (hidden, linear_weight, linear_bias, labels, weight, row_factor)
     if asked is None:
-        outputs = spread(CompiledLinearCrossEntropy.apply(*given, plan), plan.wants)
+        outputs = spread(CompiledLinearCrossEntropy.apply(*given, plan, ()), plan.wants)
     else:
         outputs = apply_linear(*given, asked)
     if asked is not None and plan.has_loss_alone:
@@ -351,14 +352,18 @@ def _plan_of(tensors, reduction, ignore_index, label_smoothing, z_loss, logit_sc
             f"shape {tuple(_shifted(target.shape, shift))}", None if row_weight is None else tuple(row_weight.shape))
     grad = torch.is_grad_enabled()
     needs = tuple(grad and tensor is not None and tensor.requires_grad for tensor in (input, linear_weight, linear_bias))
-    saves_gradients = any(needs) and reduction != "none" and not main_grad
-    if torch.compiler.is_compiling() and (wants[0] or wants[1]):
-        saves_gradients = False  # the graph cannot tell whether a gradient arrives for lse or entropy
     return LinearPlan(
         options=(*options, margin, limit, quiet_zeros, OBJECTIVES[objective], configuration),
-        compute=_compute_type(input, linear_weight), wants=wants, needs=needs, saves_gradients=saves_gradients,
-        main_grad=main_grad,
+        compute=_compute_type(input, linear_weight), wants=wants, needs=needs,
+        saves_gradients=_saves_gradients(needs, options[0], main_grad, wants), main_grad=main_grad,
         dtypes=(input.dtype, linear_weight.dtype, None if linear_bias is None else linear_bias.dtype))
+
+
+def _saves_gradients(needs: tuple, reduction: int, main_grad: bool, wants: tuple) -> bool:
+    """Whether the forward call makes the gradients."""
+    if torch.compiler.is_compiling() and (wants[0] or wants[1]):
+        return False  # the graph cannot tell whether a gradient arrives for lse or entropy
+    return any(needs) and reduction != REDUCTIONS["none"] and not main_grad
 
 
 def _shifted(shape: torch.Size, shift: int) -> torch.Size:
@@ -438,6 +443,7 @@ def selected_log_probs(
     shift: int = 0,
     workspace_limit: Optional[int] = None,
     group=None,
+    dx_reduce: str = "all_reduce",
 ) -> Tuple[Tensor, Tensor]:
     """The log-probability of each row's target and the entropy of its probabilities, both differentiable (GRPO, PPO).
 
@@ -457,5 +463,5 @@ def selected_log_probs(
     output = linear_cross_entropy(
         input, linear_weight, target, linear_bias=linear_bias, reduction="none", ignore_index=ignore_index,
         logit_scale=1 / temperature, softcap=softcap, shift=shift, return_entropy=True,
-        workspace_limit=workspace_limit, group=group)
+        workspace_limit=workspace_limit, group=group, dx_reduce=dx_reduce)
     return -output.loss, output.entropy
