@@ -1,9 +1,13 @@
 #include "compiler/cpuid_target.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 
 #include <cpuid.h>
+
+#include "compiler/amx_permission.h"
 
 namespace tilewright {
 namespace {
@@ -82,6 +86,7 @@ uint64_t savedRegisters() {
 
 bool has(const Feature &feature, uint64_t saved) {
   constexpr uint64_t kNeeded[] = {0, 0x6, 0xe6, 0x60000};
+  if (feature.saved == Feature::tiles && amxPermission() != AmxPermission::granted) return false;
   if ((saved & kNeeded[feature.saved]) != kNeeded[feature.saved]) return false;
   unsigned registers[4] = {};
   if (!__get_cpuid_count(feature.leaf, feature.subleaf, &registers[0], &registers[1], &registers[2],
@@ -91,6 +96,11 @@ bool has(const Feature &feature, uint64_t saved) {
 }
 
 } // namespace
+
+bool mayBeInKernels(const std::string &feature) {
+  return std::any_of(std::begin(kFeatures), std::end(kFeatures),
+                     [&](const Feature &known) { return known.name == feature; });
+}
 
 Target cpuidTarget() {
   const uint64_t saved = savedRegisters();

@@ -8,4 +8,7 @@ namespace tilewright {
 /// instructions a kernel's code may use; no name. For a library without LLVM, which compiles nothing.
 Target cpuidTarget();
 
+/// Whether it is one of the features that `cpuidTarget` speaks of.
+bool mayBeInKernels(const std::string &feature);
+
 } // namespace tilewright

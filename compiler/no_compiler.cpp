@@ -35,5 +35,6 @@ const std::string &compilerVersion() {
 }
 
 Target hostTarget() { return cpuidTarget(); }
+StatusOr<Target> namedProcessor(const std::string &) { return noCompiler(); }
 
 } // namespace tilewright

@@ -1,6 +1,7 @@
 #include "compiler/target.h"
 
 #include <cstdlib>
+#include <sstream>
 
 namespace tilewright {
 
@@ -32,7 +33,22 @@ StatusOr<Target> parseTarget(const std::string &name) {
     if (name == arch) return Target{TargetKind::nvptx, name, ""};
     choices += std::string(", ") + arch;
   }
-  return userError("target '" + name + "' is not known; choices: " + choices);
+  if (!namesGpu(name))
+    if (StatusOr<Target> processor = namedProcessor(name); processor.ok()) return processor;
+  return userError("target '" + name + "' is not known; choices: " + choices +
+                   ", or an x86-64 processor as LLVM names it: x86-64-v3, znver4, …");
+}
+
+bool namesGpu(const std::string &target) { return target.rfind("sm_", 0) == 0; }
+
+std::string missingFeatures(const std::string &needed, const std::string &present) {
+  const std::string mine = "," + present + ",";
+  std::string missing;
+  std::stringstream list(needed);
+  for (std::string feature; std::getline(list, feature, ',');)
+    if (feature[0] == '+' && mine.find(",-" + feature.substr(1) + ",") != std::string::npos)
+      missing += (missing.empty() ? "" : ", ") + feature.substr(1);
+  return missing;
 }
 
 } // namespace tilewright

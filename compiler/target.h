@@ -24,10 +24,22 @@ struct Target {
   std::string str() const;
 };
 
-/// The processor this process runs on, with every feature it has.
+/// The processor this process runs on, with every feature that it has and that the system allows.
 Target hostTarget();
 
-/// "cpu" is the host, "sm_80" and the like an NVIDIA GPU; a user error lists the targets there are.
+/// An x86-64 processor or level by LLVM's name ("znver4", "x86-64-v3"), whether or not this machine is one:
+/// those of its features that a kernel's code may use. A user error where LLVM knows no such name.
+StatusOr<Target> namedProcessor(const std::string &name);
+
+/// "cpu" is the host, "sm_80" and the like an NVIDIA GPU, another name that of a processor; a user error
+/// lists the targets there are.
 StatusOr<Target> parseTarget(const std::string &name);
+
+/// Whether a name is one of an NVIDIA GPU's targets, known or not.
+bool namesGpu(const std::string &target);
+
+/// The features that code for `needed` may use and that `present` says it has not, with commas between them.
+/// Both are as in Target::features.
+std::string missingFeatures(const std::string &needed, const std::string &present);
 
 } // namespace tilewright

@@ -1,7 +1,6 @@
 #include "runtime/bundles.h"
 
 #include <algorithm>
-#include <sstream>
 #include <tuple>
 
 #include "compiler/base/printable.h"
@@ -19,17 +18,6 @@ auto plannedFor(const DeviceInfo &device) {
                     device.lastCacheBytes, device.warpgroups);
 }
 
-/// The features that code for a processor may use and that this one says it has not; as in Target::features.
-std::string lackingFeatures(const std::string &needed, const std::string &present) {
-  const std::string mine = "," + present + ",";
-  std::string lacking;
-  std::stringstream list(needed);
-  for (std::string feature; std::getline(list, feature, ',');)
-    if (feature[0] == '+' && mine.find(",-" + feature.substr(1) + ",") != std::string::npos)
-      lacking += (lacking.empty() ? "" : ", ") + feature.substr(1);
-  return lacking;
-}
-
 /// Code for a processor runs where all of its features are, code for a GPU on its target.
 Status checkTarget(const std::string &exported, const Target &target) {
   const bool isOfCpu = exported.rfind("cpu ", 0) == 0;
@@ -42,7 +30,7 @@ Status checkTarget(const std::string &exported, const Target &target) {
                            "'; open the runtime for that target, or export for this one");
   const std::size_t features = exported.find(' ', 4);
   const std::string lacking =
-      features == std::string::npos ? "" : lackingFeatures(exported.substr(features + 1), target.features);
+      features == std::string::npos ? "" : missingFeatures(exported.substr(features + 1), target.features);
   return lacking.empty() ? Status()
                          : userError("it is for a processor with " + lacking + ", which this one lacks");
 }

@@ -24,16 +24,37 @@ std::optional<int> cudaIndex(const std::string &name) {
   return std::stoi(digits);
 }
 
+/// A CPU with code for the named processor, or for itself.
+StatusOr<std::unique_ptr<Device>> openCpu(int threads, const std::string &name) {
+  if (name.empty() || name == "cpu") return std::unique_ptr<Device>(std::make_unique<CpuDevice>(threads));
+  TW_ASSIGN_OR_RETURN(Target target, parseTarget(name));
+  const std::string missing = missingFeatures(target.features, hostTarget().features);
+  if (!missing.empty())
+    return userError("expected a target whose code this processor runs, found '" + name + "', which has " +
+                     missing + " beside what this one has");
+  return std::unique_ptr<Device>(std::make_unique<CpuDevice>(threads, std::move(target)));
+}
+
+/// The name that was asked for, else the environment's if it is of a device of that kind, else none.
+StatusOr<std::string> targetName(const Environment &environment, const std::string &asked, TargetKind kind) {
+  if (!asked.empty() || environment.target.empty()) return asked;
+  TW_ASSIGN_OR_RETURN(const Target target, parseTarget(environment.target));
+  return target.kind == kind ? environment.target : "";
+}
+
 StatusOr<std::unique_ptr<Device>> openDeviceIn(const Environment &environment, std::string name,
                                                const std::string &target) {
   if (name.empty()) name = environment.device;
-  if (name == "cpu" && !target.empty() && target != "cpu")
+  if (name == "cpu" && namesGpu(target))
     return userError("expected a GPU for code of target '" + target + "', found device 'cpu'; name a device");
-  if (name == "cpu") return std::unique_ptr<Device>(std::make_unique<CpuDevice>(environment.threads));
+  if (name == "cpu") {
+    TW_ASSIGN_OR_RETURN(const std::string processor, targetName(environment, target, TargetKind::cpu));
+    return openCpu(environment.threads, processor);
+  }
   const std::optional<int> index = cudaIndex(name);
   if (!index) return userError("device '" + name + "' is not known; choices: cpu, cuda, cuda:INDEX");
-  StatusOr<std::unique_ptr<Device>> device =
-      openCudaDevice(*index, target.empty() ? environment.target : target, environment.toolFolders);
+  TW_ASSIGN_OR_RETURN(const std::string arch, targetName(environment, target, TargetKind::nvptx));
+  StatusOr<std::unique_ptr<Device>> device = openCudaDevice(*index, arch, environment.toolFolders);
   if (!device.ok()) return device.status().in("device '" + name + "'");
   return device;
 }

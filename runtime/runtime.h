@@ -20,8 +20,8 @@
 namespace tilewright {
 
 /// "cpu", "cuda" (the first GPU) or "cuda:INDEX"; "" is what TILEWRIGHT_DEVICE says, else "cpu". An error
-/// says why the device is not to be had. A GPU's code is for `target`, as `parseTarget` takes it; "" is what
-/// TILEWRIGHT_TARGET says, else all that the GPU has.
+/// says why the device is not to be had. Code is for `target`, as `parseTarget` takes it; "" is what
+/// TILEWRIGHT_TARGET says if that is of the device's kind, else all that the device has.
 StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name = "", const std::string &target = "");
 
 /// The names of this machine's devices: "cpu", and "cuda:0" … for the GPUs its driver finds.

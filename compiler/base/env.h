@@ -27,7 +27,7 @@ enum class AutotuneMode { off, read, write };
 struct Environment {
   std::string cacheDir; ///< empty: kernels are not kept on disk
   std::string device = "cpu";
-  std::string target; ///< of a GPU's code, as `parseTarget` takes it; empty: all that the GPU has
+  std::string target; ///< of a device's code, as `parseTarget` takes it; empty: all that the device has
   std::vector<std::string> bundles;     ///< files of compiled kernels, in the order in which they are asked
   std::vector<std::string> toolFolders; ///< absolute, in the order in which a `ptxas` is sought there
   std::vector<std::string> dump;        ///< stages to write while compiling: tile, lowered, llvm, assembly

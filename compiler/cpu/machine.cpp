@@ -21,4 +21,10 @@ Machine machineFor(const Target &target, int64_t contractionStep) {
   return machine;
 }
 
+std::string describe(const Machine &machine) {
+  const char *bf16 =
+      machine.bf16Dot ? "bf16 multiplied in pairs (AVX512-BF16)" : "bf16 multiplied as fp32";
+  return "vectors of " + std::to_string(machine.lanes) + " numbers, " + bf16;
+}
+
 } // namespace tilewright::cpu

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "compiler/target.h"
 
@@ -22,5 +23,8 @@ struct Machine {
 
 /// A contraction step of 0 is the lowering's own choice.
 Machine machineFor(const Target &target, int64_t contractionStep);
+
+/// What of the processor its code uses, for people: "vectors of 8 numbers, bf16 multiplied as fp32".
+std::string describe(const Machine &machine);
 
 } // namespace tilewright::cpu

@@ -58,6 +58,7 @@ DeviceInfo describe(const Target &target, int threads) {
   DeviceInfo info;
   const std::string processor = processorName();
   info.name = processor + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  if (target.str() != hostTarget().str()) info.name += ", code for " + target.arch;
   info.fingerprint = sha256(joinFields({target.str(), processor, std::to_string(threads)}));
   info.memoryBytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   info.units = threads;
@@ -68,8 +69,8 @@ DeviceInfo describe(const Target &target, int threads) {
 
 } // namespace
 
-CpuDevice::CpuDevice(int threads)
-    : target_(hostTarget()), pool_(threads > 0 ? threads : availableCores()),
+CpuDevice::CpuDevice(int threads, Target target)
+    : target_(std::move(target)), pool_(threads > 0 ? threads : availableCores()),
       info_(describe(target_, pool_.threads())) {}
 
 StatusOr<Buffer> CpuDevice::allocate(std::size_t bytes, Stream) {

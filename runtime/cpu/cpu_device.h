@@ -12,7 +12,8 @@ namespace tilewright {
 class CpuDevice final : public Device {
 public:
   /// Threads that share a launch, callers included; 0: one for each core this process may use.
-  explicit CpuDevice(int threads = 0);
+  /// `target` is a processor whose code this one runs.
+  explicit CpuDevice(int threads = 0, Target target = hostTarget());
 
   const DeviceInfo &info() const override { return info_; }
   const Target &target() const override { return target_; }

@@ -53,6 +53,9 @@ class CommandsTest(cli.CliTest):
                          cli.shared_cache()):
             self.assertIn(expected, text)
         self.assertRegex(text, r"TILEWRIGHT_LOG +error")
+        self.assertRegex(text, r"found: \w")
+        self.assertRegex(text, r"used: vectors of \d+ numbers, bf16 multiplied")
+        self.assertRegex(self.succeed("inspect", TILEWRIGHT_TARGET="x86-64"), r"used: vectors of 4 numbers, bf16 multiplied as fp32")
 
     def fill_cache(self, folder):
         self.write("z.npy", cli.npy_bytes([0.5, 1, 2, 3], [2, 2]))

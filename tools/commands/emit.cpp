@@ -69,7 +69,8 @@ Command emitCommand() {
       "--kernel NAME --target cpu|sm_80|sm_90a --stage tile|llvm|asm|ptx [--dtype TYPE] [-o FILE]";
   command.options = {
       {"--kernel", "NAME", "one of those that `tilewright inspect` lists"},
-      {"--target", "NAME", "cpu: this machine's processor; sm_80 and later: NVIDIA GPUs; sm_90a: Hopper"},
+      {"--target", "NAME",
+       "cpu: this one; x86-64-v3, znver4, …: others; sm_80, sm_90, …: GPUs; sm_90a: Hopper"},
       {"--stage", "STAGE",
        "tile: the tile dialect; llvm: LLVM IR; ptx: NVIDIA's assembly; asm: the processor's or GPU's own "
        "instructions, of which a GPU's are shown by a CUDA toolkit's ptxas and nvdisasm or cuobjdump"},

@@ -109,7 +109,9 @@ Command exportCommand() {
       "--bundle FILE --target cpu|sm_80|sm_90a --kernel NAME [--kernel …] [--dtype TYPE]";
   command.options = {
       {"--bundle", "FILE", "what is written; TILEWRIGHT_BUNDLES or tw_runtime_options.bundles opens it"},
-      {"--target", "NAME", "cpu: processors with the features of this one; sm_80 and later: NVIDIA GPUs"},
+      {"--target", "NAME",
+       "cpu: processors with what this one has; x86-64-v3, znver4, …: with what that one has; sm_80, …: "
+       "GPUs"},
       {"--shape", "N,H,V",
        "all kernels for N or fewer rows: the loss, its gradients, and the backward pass apart",
        OptionSpec::Kind::list},

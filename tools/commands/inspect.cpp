@@ -2,9 +2,11 @@
 
 #include <filesystem>
 
+#include "compiler/amx_permission.h"
 #include "compiler/base/byte_text.h"
 #include "compiler/base/env.h"
 #include "compiler/base/version.h"
+#include "compiler/cpu/machine.h"
 #include "kernels/catalog.h"
 #include "runtime/runtime.h"
 #include "tools/cli/text.h"
@@ -14,6 +16,21 @@
 
 namespace tilewright {
 namespace {
+
+/// What the processor has of what makes kernels fast, and what their code uses.
+void printProcessor(const Target &target) {
+  constexpr const char *kTelling[] = {"avx2",     "fma",        "f16c",       "avx512f",  "avx512bw",
+                                      "avx512vl", "avx512bf16", "avx512fp16", "amx-tile", "amx-bf16"};
+  const std::string features = "," + hostTarget().features + ",";
+  std::string found;
+  for (const char *name : kTelling)
+    if (features.find(",+" + std::string(name) + ",") != std::string::npos)
+      found += (found.empty() ? "" : ", ") + std::string(name);
+  const bool isRefused = amxPermission() == AmxPermission::refused;
+  fmt::print("  {:<8}  found: {}{}\n", "", found.empty() ? "no vectors beyond SSE" : found,
+             isRefused ? "; AMX, which the system does not allow" : "");
+  fmt::print("  {:<8}  used: {}\n", "", describe(cpu::machineFor(target, 0)));
+}
 
 void printDevices() {
   fmt::print("Devices\n");
@@ -26,6 +43,7 @@ void printDevices() {
     const DeviceInfo &info = (*device)->info();
     fmt::print("  {:<8}  {}, {}, code for {}\n", name, printable(info.name),
                byteText(static_cast<double>(info.memoryBytes)), (*device)->target().arch);
+    if ((*device)->target().kind == TargetKind::cpu) printProcessor((*device)->target());
   }
   fmt::print("  compiler  {}\n\n", compilerVersion());
 }

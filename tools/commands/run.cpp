@@ -123,7 +123,8 @@ Command runCommand() {
       {"--workspace-limit", "BYTES",
        "device memory beside inputs and outputs, as 268435456 or 256MiB (default: no limit)"},
       {"--device", "NAME", "cpu, cuda, cuda:INDEX; default: what TILEWRIGHT_DEVICE says"},
-      {"--target", "NAME", "what a GPU's code is for: sm_80, sm_90, …; default: all that the GPU has"},
+      {"--target", "NAME",
+       "what code is for: sm_80, sm_90, …; x86-64-v3, znver4, …; default: all that the device has"},
   };
   const std::vector<OptionSpec> options = lossOptionSpecs();
   command.options.insert(command.options.end(), options.begin(), options.end());

@@ -46,6 +46,30 @@ TEST(Target, TheProcessorSaysWhatLlvmSays) {
   EXPECT_GT(seen, 30);
 }
 
+// Whatever this machine is. Of a processor's features those are told that code may use.
+TEST(Target, ProcessorsHaveLlvmsNames) {
+  const auto level = parseTarget("x86-64-v3");
+  ASSERT_TRUE(level.ok()) << level.status().message();
+  EXPECT_EQ(level->arch, "x86-64-v3");
+  EXPECT_THAT("," + level->features + ",", HasSubstr(",+avx2,"));
+  EXPECT_EQ(level->features.find("avx512"), std::string::npos);
+  const auto wide = parseTarget("x86-64-v4"); // LLVM's list leaves out what others imply
+  ASSERT_TRUE(wide.ok());
+  EXPECT_THAT("," + wide->features + ",", HasSubstr(",+avx512f,"));
+  const auto xeon = parseTarget("sapphirerapids");
+  ASSERT_TRUE(xeon.ok()) << xeon.status().message();
+  for (const char *feature : {"+amx-bf16", "+amx-tile", "+avx512bf16", "+avx512fp16"})
+    EXPECT_THAT("," + xeon->features + ",", HasSubstr("," + std::string(feature) + ","));
+  EXPECT_EQ(xeon->features.find("+enqcmd"), std::string::npos); // no kernel has it
+  EXPECT_FALSE(parseTarget("i686").ok());                       // nor runs there
+}
+
+TEST(Target, MissingFeaturesAreThoseThatAreKnownToBeAbsent) {
+  EXPECT_EQ(missingFeatures("+avx2,+fma,-sse4a", "+avx2,-fma,-sse4a"), "fma");
+  EXPECT_EQ(missingFeatures("+avx2,+fma", "-avx2,-fma"), "avx2, fma");
+  EXPECT_EQ(missingFeatures("+avx2", "+fma"), "");
+}
+
 TEST(Target, UnknownNameListsTheChoices) {
   auto target = parseTarget("tpu");
   ASSERT_FALSE(target.ok());

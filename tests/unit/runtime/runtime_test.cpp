@@ -54,6 +54,33 @@ TEST(OpenDevice, OpensTheCpuAndRefusesOthersWithTheChoices) {
   EXPECT_THAT(missing.status().message(), AllOf(HasSubstr("device 'cuda:9999': "), HasSubstr("found")));
 }
 
+// The least processor of 64 bits is part of every one; nothing has both AMD's FMA4 and Intel's AMX.
+TEST(OpenDevice, CodeIsForTheNamedProcessor) {
+  const auto least = openDevice("cpu", "x86-64");
+  ASSERT_TRUE(least.ok()) << least.status().message();
+  EXPECT_EQ((*least)->target().arch, "x86-64");
+  EXPECT_THAT((*least)->info().name, HasSubstr("code for x86-64"));
+  EXPECT_NE((*least)->info().fingerprint, (*openDevice("cpu"))->info().fingerprint);
+  int refused = 0;
+  for (const char *name : {"bdver4", "sapphirerapids"})
+    if (const auto device = openDevice("cpu", name); !device.ok()) {
+      EXPECT_EQ(device.status().kind(), StatusKind::user);
+      EXPECT_THAT(device.status().message(), AllOf(HasSubstr(name), HasSubstr("beside what this one has")));
+      ++refused;
+    }
+  EXPECT_GT(refused, 0);
+}
+
+TEST(OpenDevice, TheEnvironmentsTargetIsOfItsKind) {
+  setenv("TILEWRIGHT_TARGET", "sm_80", 1);
+  EXPECT_EQ((*openDevice("cpu"))->target().str(), hostTarget().str());
+  setenv("TILEWRIGHT_TARGET", "x86-64", 1);
+  EXPECT_EQ((*openDevice("cpu"))->target().arch, "x86-64");
+  setenv("TILEWRIGHT_TARGET", "toaster", 1);
+  EXPECT_THAT(openDevice("cpu").status().message(), HasSubstr("'toaster' is not known"));
+  unsetenv("TILEWRIGHT_TARGET");
+}
+
 TEST(OpenDevice, FollowsTheEnvironment) {
   setenv("TILEWRIGHT_DEVICE", "cuda:9999", 1);
   EXPECT_FALSE(openDevice().ok());
