@@ -49,8 +49,8 @@ void addTilePasses(OpPassManager &passes, const Target &target, const CompileOpt
 
 static std::unique_ptr<Pass> createLowerToVectorFor(const Target &target, const CompileOptions &options) {
   cpu::Machine machine = cpu::machineFor(target, options.schedule.contractionStep);
-  return cpu::createLowerToVector(
-      {machine.lanes, machine.registers, machine.bf16Dot, machine.contractionStep, options.tf32});
+  return cpu::createLowerToVector({machine.lanes, machine.registers, machine.bf16Dot, machine.tiles,
+                                   machine.contractionStep, options.tf32});
 }
 
 void addCpuPasses(OpPassManager &passes, const Target &target, const CompileOptions &options) {

@@ -1,5 +1,6 @@
 #include "compiler/cpu/contraction.h"
 
+#include "compiler/cpu/amx_tiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -19,30 +20,33 @@ constexpr int64_t kRowPadding = 16;
 /// contracted axis where the processor multiplies such pairs.
 class ProductEmitter {
 public:
-  ProductEmitter(Emitter &e, const ProductOperand &left, const ProductOperand &right, Value packedLeft,
-                 Value packedRight, const Accumulators &accumulators)
-      : e(e), b(e.b), left(left), right(right), packedLeft(packedLeft), packedRight(packedRight),
-        acc(accumulators), lanes(e.machine.lanes), microRows(e.machine.microRows()),
-        microColumns(e.machine.microColumns()) {
-    paired = e.machine.bf16Dot && left.view.element.isBF16() && right.view.element.isBF16();
-    perUnit = paired ? 2 : 1;
+  ProductEmitter(Emitter &e, const ProductOperand &left, const ProductOperand &right,
+                 const ProductScratch &scratch, const Accumulators &accumulators)
+      : e(e), b(e.b), left(left), right(right), packedLeft(scratch.left), packedRight(scratch.right),
+        acc(accumulators), method(productMethod(e.machine, left.view.element, right.view.element)),
+        tiles(e, scratch.tiles), lanes(e.machine.lanes), microRows(method.microRows),
+        microColumns(method.microColumns) {
+    perUnit = method.inPairs ? 2 : 1;
     units = e.machine.contractionStep / perUnit;
-    unitType = paired ? Type(b.getI32Type()) : Type(b.getF32Type());
+    unitType = method.inPairs ? Type(b.getI32Type()) : Type(b.getF32Type());
     packedRows = llvm::alignTo(acc.rows, lanes);
+    leftIsRowMajor = method.inTiles || left.contractedAxis == 1;
   }
 
   void emit() {
     liveRows = liveExtent(left, acc.rows);
     liveColumns = liveExtent(right, acc.columns);
     clearAccumulators();
+    if (method.inTiles) tiles.configure();
     Value depth = left.view.sizes[left.contractedAxis];
     Value step = e.index(e.machine.contractionStep);
     loop(e.index(0), depth, step, [&](Value k) {
       Value liveDepth = e.minimum(e.sub(depth, k), step);
       packRight(k, liveDepth);
       packLeft(k, liveDepth);
-      multiply(e.ceilDiv(liveDepth, perUnit));
+      multiply(e.ceilDiv(liveDepth, perUnit), e.add(k, step));
     });
+    if (method.inTiles) tiles.release();
   }
 
 private:
@@ -91,14 +95,16 @@ private:
   /// `lanes` packed elements that are adjacent along the contracted axis, `live` numbers of which exist.
   Value loadAlongDepth(const MemoryView &view, Value row, Value k, Value mask) {
     Value loaded = e.load(elementAddress(view, row, k), view.element, lanes * perUnit, mask);
-    if (paired) return b.create<vector::BitCastOp>(e.vectorOf(unitType, lanes), loaded);
+    if (method.inPairs) return b.create<vector::BitCastOp>(e.vectorOf(unitType, lanes), loaded);
     return view.element.isF32() ? loaded : e.widen(loaded);
   }
 
-  /// `lanes` packed elements that are adjacent along the free axis.
+  /// `lanes` packed elements that are adjacent along the free axis. Tiles are of whole steps: zeros from
+  /// `lastK` on.
   Value loadAcrossDepth(const MemoryView &view, Value k, Value lastK, Value position, Value mask) {
-    Value loaded = e.load(elementAddress(view, k, position), view.element, lanes, mask);
-    if (!paired) return view.element.isF32() ? loaded : e.widen(loaded);
+    Value hasThis = method.inTiles ? e.both(mask, e.splat(e.less(k, lastK), lanes)) : mask;
+    Value loaded = e.load(elementAddress(view, k, position), view.element, lanes, hasThis);
+    if (!method.inPairs) return view.element.isF32() ? loaded : e.widen(loaded);
     Value nextK = e.add(k, e.index(1));
     Value hasNext = e.splat(e.less(nextK, lastK), lanes);
     Value next = e.load(elementAddress(view, nextK, position), view.element, lanes, e.both(mask, hasNext));
@@ -111,7 +117,7 @@ private:
   }
 
   void storePacked(Value base, Value offset, Value vector) {
-    if (e.machine.tf32 && !paired) vector = roundedToTf32(vector);
+    if (e.machine.tf32 && !method.inPairs) vector = roundedToTf32(vector);
     e.store(e.address(base, offset, unitType), vector);
   }
 
@@ -151,6 +157,7 @@ private:
   void packLeft(Value k, Value liveDepth) {
     Value padded = roundUp(liveRows, microRows);
     if (left.contractedAxis == 1) return packLeftRows(k, liveDepth, padded);
+    if (method.inTiles) return packLeftColumns(k, liveDepth, padded);
     packMinor(left, k, liveDepth, liveRows, padded, packedLeft,
               [&](Value unit, Value row) { return e.add(e.mul(unit, e.index(packedRows)), row); });
   }
@@ -161,7 +168,8 @@ private:
                  Value base, Place place) {
     Value lastK = e.add(k, liveDepth);
     Value liveUnits = e.ceilDiv(liveDepth, perUnit);
-    loop(e.index(0), liveUnits, e.index(1), [&](Value unit) {
+    Value packedUnits = method.inTiles ? roundUp(liveUnits, AmxTiles::kUnits) : liveUnits;
+    loop(e.index(0), packedUnits, e.index(1), [&](Value unit) {
       Value row = e.add(k, e.mul(unit, e.index(perUnit)));
       loop(e.index(0), padded, e.index(lanes), [&](Value position) {
         Value mask = liveLanes(operand, position, live);
@@ -227,10 +235,101 @@ private:
     });
   }
 
-  void multiply(Value liveUnits) {
-    loop(e.index(0), liveColumns, e.index(microColumns), [&](Value column) {
-      loop(e.index(0), liveRows, e.index(microRows), [&](Value row) { microTile(row, column, liveUnits); });
+  /// The same layout of rows that are contiguous along their free axis: lanes × lanes blocks are transposed.
+  void packLeftColumns(Value k, Value liveDepth, Value padded) {
+    Value lastK = e.add(k, liveDepth), liveUnits = e.ceilDiv(liveDepth, perUnit);
+    loop(e.index(0), liveUnits, e.index(lanes), [&](Value unit) { // a line of memory is read at once
+      loop(e.index(0), padded, e.index(lanes), [&](Value row) {
+        Value mask = liveLanes(left, row, liveRows);
+        SmallVector<Value> block;
+        for (int64_t t = 0; t < lanes; ++t) {
+          Value from = e.add(k, e.mul(e.add(unit, e.index(t)), e.index(perUnit)));
+          block.push_back(loadAcrossDepth(left.view, from, lastK, e.add(left.offset, row), mask));
+        }
+        transposeBlock(block);
+        for (int64_t t = 0; t < lanes; ++t) {
+          Value at = e.add(e.mul(e.add(row, e.index(t)), e.index(leftStride())), unit);
+          storePacked(packedLeft, at, block[t]);
+        }
+      });
     });
+  }
+
+  /// Meanwhile, what the step from `nextK` on packs is brought closer: a part beside each micro tile.
+  void multiply(Value liveUnits, Value nextK) {
+    Value across = e.ceilDiv(liveRows, microRows),
+          count = e.mul(across, e.ceilDiv(liveColumns, microColumns));
+    Prefetch ofLeft = prefetchOf(left, liveRows, nextK, count);
+    Prefetch ofRight = prefetchOf(right, liveColumns, nextK, count);
+    loop(e.index(0), liveColumns, e.index(microColumns), [&](Value column) {
+      loop(e.index(0), liveRows, e.index(microRows), [&](Value row) {
+        Value number = e.add(e.mul(e.ceilDiv(column, microColumns), across), e.ceilDiv(row, microRows));
+        prefetch(ofLeft, number);
+        prefetch(ofRight, number);
+        method.inTiles ? tilesOf(row, column, liveUnits) : microTile(row, column, liveUnits);
+      });
+    });
+  }
+
+  /// What a step packs of an operand: runs of adjacent bytes, which lie the operand's row stride apart.
+  struct Prefetch {
+    Value begin, stride; ///< the first run; bytes from one run to the next
+    Value runs, bytes;   ///< their number, and the length of each
+    Value share;         ///< runs beside one micro tile
+  };
+
+  Prefetch prefetchOf(const ProductOperand &operand, Value live, Value nextK, Value microTiles) {
+    const MemoryView &view = operand.view;
+    const int64_t size = view.element.getIntOrFloatBitWidth() / 8;
+    Value depth = e.clamp(e.sub(view.sizes[operand.contractedAxis], nextK), 0, e.machine.contractionStep);
+    const bool alongDepth = operand.contractedAxis == 1;
+    Prefetch result;
+    result.begin = alongDepth ? elementAddress(view, operand.offset, nextK)
+                              : elementAddress(view, nextK, operand.offset);
+    result.stride = e.mul(view.rowStride, e.index(size));
+    Value some = b.create<arith::SelectOp>(e.less(e.index(0), depth), live, e.index(0));
+    result.runs = alongDepth ? some : depth;
+    result.bytes = e.mul(alongDepth ? depth : live, e.index(size));
+    const Value tiles = b.createOrFold<arith::MaxSIOp>(microTiles, e.index(1));
+    const Value rounded = e.sub(e.add(result.runs, tiles), e.index(1));
+    result.share = b.createOrFold<arith::DivUIOp>(rounded, tiles);
+    return result;
+  }
+
+  void prefetch(const Prefetch &what, Value microTile) {
+    constexpr int64_t kLine = 64;
+    Value first = e.mul(microTile, what.share);
+    Value end = e.minimum(e.add(first, what.share), what.runs);
+    loop(first, end, e.index(1), [&](Value run) {
+      Value begin = e.address(what.begin, e.mul(run, what.stride), b.getI8Type());
+      loop(e.index(0), what.bytes, e.index(kLine), [&](Value byte) {
+        constexpr int kRead = 0, kIntoSecondLevel = 2, kData = 1;
+        b.create<LLVM::Prefetch>(e.address(begin, byte, b.getI8Type()), kRead, kIntoSecondLevel, kData);
+      });
+    });
+  }
+
+  Value sumsAt(Value row, Value column) {
+    return e.address(acc.pointer, e.add(e.mul(row, e.index(acc.columns)), column), b.getF32Type());
+  }
+  Value leftAt(Value row) {
+    return e.address(packedLeft, leftIsRowMajor ? e.mul(row, e.index(leftStride())) : row, unitType);
+  }
+  Value rightAt(Value column) { return e.address(packedRight, e.mul(column, e.index(units)), unitType); }
+
+  /// The last rows may need one row of tiles only.
+  void tilesOf(Value row, Value column, Value liveUnits) {
+    Value needsBoth = e.less(e.add(row, e.index(AmxTiles::kRows)), liveRows);
+    auto emit = [&](int64_t rowTiles) {
+      tiles.multiply(rowTiles, leftAt(row), leftStride(), rightAt(column), liveUnits, sumsAt(row, column),
+                     acc.columns);
+    };
+    auto branch = b.create<scf::IfOp>(needsBoth, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    emit(2);
+    b.setInsertionPointToStart(branch.elseBlock());
+    emit(1);
   }
 
   /// microRows × microColumns sums over a step of the contracted axis stay in registers, and are then added
@@ -238,13 +337,11 @@ private:
   /// sign.
   void microTile(Value row, Value column, Value liveUnits) {
     Type f32 = b.getF32Type();
-    Value tile = e.address(acc.pointer, e.add(e.mul(row, e.index(acc.columns)), column), f32);
+    Value tile = sumsAt(row, column);
     auto place = [&](int64_t r, int64_t g) {
       return e.address(tile, e.index(r * acc.columns + g * lanes), f32);
     };
-    bool rowMajor = left.contractedAxis == 1;
-    Value leftTile = e.address(packedLeft, rowMajor ? e.mul(row, e.index(leftStride())) : row, unitType);
-    Value rightPanel = e.address(packedRight, e.mul(column, e.index(units)), unitType);
+    Value leftTile = leftAt(row), rightPanel = rightAt(column);
 
     auto vector = e.vectorOf(f32, lanes);
     const SmallVector<Value> sums(2 * microRows, b.create<arith::ConstantOp>(vector, b.getZeroAttr(vector)));
@@ -254,13 +351,14 @@ private:
       b.setInsertionPointToStart(steps.getBody());
       Value unit = steps.getInductionVar();
       Value rightRow = e.address(rightPanel, e.mul(unit, e.index(microColumns)), unitType);
-      Value leftColumn = e.address(leftTile, rowMajor ? unit : e.mul(unit, e.index(packedRows)), unitType);
+      Value leftColumn =
+          e.address(leftTile, leftIsRowMajor ? unit : e.mul(unit, e.index(packedRows)), unitType);
       Value wide[2];
       for (int64_t g = 0; g < 2; ++g)
         wide[g] = e.load(e.address(rightRow, e.index(g * lanes), unitType), unitType, lanes);
       SmallVector<Value> next;
       for (int64_t r = 0; r < microRows; ++r) {
-        Value where = e.address(leftColumn, e.index(rowMajor ? r * leftStride() : r), unitType);
+        Value where = e.address(leftColumn, e.index(leftIsRowMajor ? r * leftStride() : r), unitType);
         Value scalar = b.create<LLVM::LoadOp>(unitType, where, 4);
         Value broadcast = e.splat(scalar, lanes);
         for (int64_t g = 0; g < 2; ++g)
@@ -276,7 +374,7 @@ private:
   }
 
   Value multiplyAdd(Value x, Value y, Value sum) {
-    if (!paired) return b.create<vector::FMAOp>(x, y, sum);
+    if (!method.inPairs) return b.create<vector::FMAOp>(x, y, sum);
     auto pairs = e.vectorOf(b.getBF16Type(), 2 * lanes);
     Value arguments[] = {sum, b.create<vector::BitCastOp>(pairs, x), b.create<vector::BitCastOp>(pairs, y)};
     return b
@@ -290,27 +388,37 @@ private:
   const ProductOperand &left, &right;
   Value packedLeft, packedRight;
   Accumulators acc;
+  ProductMethod method;
+  AmxTiles tiles;
   int64_t lanes, microRows, microColumns, perUnit, units, packedRows;
-  bool paired;
+  bool leftIsRowMajor;
   Type unitType;
   Value liveRows, liveColumns;
 };
 
 } // namespace
 
-int64_t packedLeftBytes(const Machine &machine, int64_t rows) {
-  int64_t rowMajor = llvm::alignTo(rows, machine.microRows()) * (machine.contractionStep + kRowPadding);
-  int64_t depthMajor = llvm::alignTo(rows, machine.lanes) * machine.contractionStep;
+ProductMethod productMethod(const Machine &machine, Type left, Type right) {
+  const bool ofBf16 = left.isBF16() && right.isBF16();
+  if (ofBf16 && machine.tiles) return {true, true, AmxTiles::kMicroRows, AmxTiles::kMicroColumns};
+  return {false, ofBf16 && machine.bf16Dot, machine.microRows(), machine.microColumns()};
+}
+
+int64_t packedLeftBytes(const Machine &machine, const ProductMethod &method, int64_t rows) {
+  const int64_t units = machine.contractionStep / (method.inPairs ? 2 : 1);
+  int64_t rowMajor = llvm::alignTo(rows, method.microRows) * (units + kRowPadding);
+  int64_t depthMajor = llvm::alignTo(rows, machine.lanes) * units;
   return 4 * std::max(rowMajor, depthMajor);
 }
 
-int64_t packedRightBytes(const Machine &machine, int64_t columns) {
-  return 4 * llvm::alignTo(columns, machine.microColumns()) * machine.contractionStep;
+int64_t packedRightBytes(const Machine &machine, const ProductMethod &method, int64_t columns) {
+  const int64_t units = machine.contractionStep / (method.inPairs ? 2 : 1);
+  return 4 * llvm::alignTo(columns, method.microColumns) * units;
 }
 
-void emitProduct(Emitter &emitter, const ProductOperand &left, const ProductOperand &right, Value packedLeft,
-                 Value packedRight, const Accumulators &accumulators) {
-  ProductEmitter(emitter, left, right, packedLeft, packedRight, accumulators).emit();
+void emitProduct(Emitter &emitter, const ProductOperand &left, const ProductOperand &right,
+                 const ProductScratch &scratch, const Accumulators &accumulators) {
+  ProductEmitter(emitter, left, right, scratch, accumulators).emit();
 }
 
 } // namespace tilewright::cpu

@@ -1,5 +1,6 @@
 #include "compiler/cpu/function_lowering.h"
 
+#include "compiler/cpu/amx_tiles.h"
 #include "compiler/cpu/contraction.h"
 #include "compiler/cpu/index_sign.h"
 #include "compiler/cpu/nest.h"
@@ -96,7 +97,7 @@ const TileBuffer *FunctionLowering::buffer(Value value) const {
   return found == buffers.end() ? nullptr : &found->second;
 }
 
-TileBuffer FunctionLowering::allocate(RankedTensorType type) {
+TileBuffer FunctionLowering::allocate(RankedTensorType type, int64_t rowUnit) {
   bool isColumn = type.getDimSize(1) == 1;
   TileBuffer result;
   result.rows = type.getDimSize(0);
@@ -104,7 +105,7 @@ TileBuffer FunctionLowering::allocate(RankedTensorType type) {
   result.stride = isColumn ? 1 : llvm::alignTo(result.columns, e.machine.microColumns());
   result.element = type.getElementType();
   int64_t elements = isColumn ? llvm::alignTo(result.rows, e.machine.lanes)
-                              : llvm::alignTo(result.rows, e.machine.microRows()) * result.stride;
+                              : llvm::alignTo(result.rows, rowUnit) * result.stride;
   result.pointer = scratchAt(elements * std::max<int64_t>(1, result.element.getIntOrFloatBitWidth() / 8));
   return result;
 }
@@ -268,13 +269,16 @@ LogicalResult FunctionLowering::lowerIf(scf::IfOp op) {
 
 void FunctionLowering::lowerProduct(Value result, const ProductOperand &left, const ProductOperand &right) {
   RankedTensorType type = tileType(result);
+  const ProductMethod method = productMethod(e.machine, left.view.element, right.view.element);
   bool isColumn = type.getDimSize(1) == 1;
-  auto wide = isColumn ? type.clone({type.getDimSize(0), e.machine.microColumns()}) : type;
-  TileBuffer sums = allocate(wide);
-  Value packedLeft = scratchAt(packedLeftBytes(e.machine, sums.rows));
-  Value packedRight = scratchAt(packedRightBytes(e.machine, sums.stride));
-  int64_t rows = llvm::alignTo(sums.rows, e.machine.microRows());
-  emitProduct(e, left, right, packedLeft, packedRight, {sums.pointer, rows, sums.stride});
+  auto wide = isColumn ? type.clone({type.getDimSize(0), method.microColumns}) : type;
+  TileBuffer sums = allocate(wide, method.microRows);
+  ProductScratch scratch;
+  scratch.left = scratchAt(packedLeftBytes(e.machine, method, sums.rows));
+  scratch.right = scratchAt(packedRightBytes(e.machine, method, sums.stride));
+  if (method.inTiles) scratch.tiles = scratchAt(AmxTiles::kScratchBytes);
+  int64_t rows = llvm::alignTo(sums.rows, method.microRows);
+  emitProduct(e, left, right, scratch, {sums.pointer, rows, sums.stride});
   if (isColumn) {
     TileBuffer column = allocate(type);
     copyElements(sums, column, type.getDimSize(0), 1, false);

@@ -8,9 +8,8 @@
 
 namespace tilewright::cpu {
 
-/// A tile that lives in the program's scratch memory. A column is dense. Other tiles are padded to whole
-/// micro tiles of a product, so that every access is a whole vector and any of them can be a product's
-/// accumulators. Truth values take a byte each.
+/// A tile that lives in the program's scratch memory. A column is dense. Rows of other tiles are as long as
+/// whole micro tiles of a product, so that every access is a whole vector. Truth values take a byte each.
 struct TileBuffer {
   Value pointer;
   int64_t rows = 0, columns = 0, stride = 0;
@@ -38,7 +37,8 @@ public:
   const MemoryView &view(Value value) const { return views.find(value)->second; }
   Value scalar(Value value) { return scalars.lookupOrDefault(value); }
   const TileBuffer *buffer(Value value) const;
-  TileBuffer allocate(mlir::RankedTensorType type);
+  /// A product's accumulators have a multiple of `rowUnit` rows.
+  TileBuffer allocate(mlir::RankedTensorType type, int64_t rowUnit = 1);
   void setBuffer(Value value, TileBuffer buffer) { buffers[value] = buffer; }
 
 private:

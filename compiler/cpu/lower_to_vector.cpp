@@ -22,6 +22,7 @@ struct LowerToVectorPass : impl::LowerToVectorBase<LowerToVectorPass> {
     machine.lanes = lanes;
     machine.registers = registers;
     machine.bf16Dot = bf16Dot;
+    machine.tiles = tiles;
     machine.contractionStep = contractionStep;
     machine.tf32 = tf32;
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {

@@ -28,6 +28,7 @@ def LowerToVector : Pass<"lower-to-vector", "::mlir::ModuleOp"> {
     Option<"lanes", "lanes", "int64_t", "16", "fp32 numbers in a vector register">,
     Option<"registers", "registers", "int64_t", "32", "vector registers">,
     Option<"bf16Dot", "bf16-dot", "bool", "false", "the processor multiplies pairs of bf16 (vdpbf16ps)">,
+    Option<"tiles", "tiles", "bool", "false", "the processor multiplies tiles of bf16 (AMX's tdpbf16ps)">,
     Option<"contractionStep", "contraction-step", "int64_t", "256", "elements of the contracted axis packed at once">,
     Option<"tf32", "tf32", "bool", "false", "products round fp32 operands to TF32, as tensor cores do">,
   ];

@@ -10,6 +10,7 @@
 #include "kernels/examples/examples.h"
 #include "kernels/jit.h"
 #include "runtime/cpu/cpu_device.h"
+#include "tests/support/amx_emulator.h"
 #include "tests/support/device_tensor.h"
 
 namespace tilewright {
@@ -25,6 +26,8 @@ const Processor kProcessors[] = {
     {"Sse2", "x86-64", ""},
     {"Avx2", "x86-64-v3", "+avx2,+fma,+f16c"},
     {"Avx512", "x86-64-v4", "+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512cd"},
+    {"Avx512Bf16", "znver4", "+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512cd,+avx512bf16,+sse4a"},
+    {"Amx", "sapphirerapids", "+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512cd,+amx-tile,+amx-bf16"},
 };
 
 bool canRun(const Processor &processor) {
@@ -35,48 +38,77 @@ bool canRun(const Processor &processor) {
   return true;
 }
 
+struct Sizes {
+  int64_t m, k, n;
+};
+
+/// y = x·w of blocks of 48 × 64. An operand lies in memory as it is written, or transposed.
+struct Product {
+  ElementType element;
+  bool leftTransposed, rightTransposed;
+
+  Kernel kernel() const {
+    return defineKernel("product", elementName(element), [*this](KernelBuilder &b) {
+      const View x = b.input("x", element, 2), w = b.input("w", element, 2),
+                 y = b.output("y", ElementType::f32, 2);
+      const auto [rows, columns] = b.block(y.dim(0), y.dim(1), 48, 64);
+      const Strip left = leftTransposed ? x.columns(rows).transpose() : x.rows(rows);
+      const Strip right = rightTransposed ? w.rows(columns).transpose() : w.columns(columns);
+      b.store(y, rows, columns, dot(left, right));
+    });
+  }
+
+  /// Runs what was compiled of `kernel` on random numbers, and compares with float64.
+  void expectRight(const StatusOr<Artifact> &artifact, const Sizes &sizes) const {
+    ASSERT_TRUE(artifact.ok()) << artifact.status().message();
+    const auto [m, k, n] = sizes;
+    CpuDevice device(1);
+    std::mt19937 random(7);
+    std::normal_distribution<double> normal;
+    const auto draw = [&](int64_t count) {
+      std::vector<double> values(count);
+      for (double &value : values)
+        value = test::rounded(normal(random), element);
+      return values;
+    };
+    const std::vector<double> x = draw(m * k), w = draw(k * n);
+    const DeviceTensor left = DeviceTensor::matrix(device, element, leftTransposed ? k : m,
+                                                   leftTransposed ? m : k, x, /*gap=*/3),
+                       right = DeviceTensor::matrix(device, element, rightTransposed ? n : k,
+                                                    rightTransposed ? k : n, w, /*gap=*/1);
+    DeviceTensor y = DeviceTensor::matrix(device, ElementType::f32, m, n, /*gap=*/2);
+    y.poison();
+    const auto loaded = device.load(*artifact);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+    const Status status = device.launch(**loaded, {left.ref(), right.ref(), y.ref()}, nullptr);
+    ASSERT_TRUE(status.ok()) << status.message();
+
+    std::vector<double> want(m * n);
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t l = 0; l < k; ++l)
+        for (int64_t j = 0; j < n; ++j)
+          want[i * n + j] +=
+              x[leftTransposed ? l * m + i : i * k + l] * w[rightTransposed ? j * k + l : l * n + j];
+    EXPECT_LE(test::relativeError(y.get(), want), 1e-6);
+  }
+};
+
+/// The contracted axis' step is 256; blocks are of 48 × 64, and tiles of 16 × 16 by 32.
+constexpr Sizes kSizes[] = {{37, 131, 201}, {1, 1, 1}, {49, 545, 65}, {16, 256, 64}, {33, 31, 17}};
+
 class Targets : public testing::TestWithParam<std::tuple<Processor, ElementType>> {};
 
 TEST_P(Targets, ProductIsTheSame) {
   const auto [processor, element] = GetParam();
-  if (!canRun(processor)) GTEST_SKIP() << "this processor lacks " << processor.features;
-  CpuDevice device;
-  const int64_t m = 37, k = 131, n = 201;
-  std::mt19937 random(7);
-  std::normal_distribution<double> normal;
-  const auto draw = [&](int64_t count) {
-    std::vector<double> values(count);
-    for (double &value : values)
-      value = test::rounded(normal(random), element);
-    return values;
-  };
-  const std::vector<double> x = draw(m * k), w = draw(k * n), bias = draw(n);
-  DeviceTensor y = DeviceTensor::matrix(device, ElementType::f32, m, n);
-  y.poison();
-
-  const Kernel kernel = defineKernel("product", elementName(element), [element = element](KernelBuilder &b) {
-    const View x = b.input("x", element, 2), w = b.input("w", element, 2),
-               y = b.output("y", ElementType::f32, 2);
-    const auto [rows, columns] = b.block(x.dim(0), w.dim(1), 16, 64);
-    b.store(y, rows, columns, dot(x.rows(rows), w.columns(columns)));
-  });
-  const StatusOr<Artifact> artifact =
-      compile(kernel, {TargetKind::cpu, processor.arch, processor.features}, {});
-  ASSERT_TRUE(artifact.ok()) << artifact.status().message();
-  const auto loaded = device.load(*artifact);
-  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  const Status status = device.launch(**loaded,
-                                      {DeviceTensor::matrix(device, element, m, k, x).ref(),
-                                       DeviceTensor::matrix(device, element, k, n, w).ref(), y.ref()},
-                                      nullptr);
-  ASSERT_TRUE(status.ok()) << status.message();
-
-  std::vector<double> want(m * n);
-  for (int64_t i = 0; i < m; ++i)
-    for (int64_t l = 0; l < k; ++l)
-      for (int64_t j = 0; j < n; ++j)
-        want[i * n + j] += x[i * k + l] * w[l * n + j];
-  EXPECT_LE(test::relativeError(y.get(), want), 1e-6);
+  if (!canRun(processor)) GTEST_SKIP() << "this processor lacks some of " << processor.features;
+  for (const bool leftTransposed : {false, true})
+    for (const bool rightTransposed : {false, true}) {
+      const Product product{element, leftTransposed, rightTransposed};
+      const auto artifact =
+          compile(product.kernel(), {TargetKind::cpu, processor.arch, processor.features}, {});
+      for (const Sizes &sizes : kSizes)
+        product.expectRight(artifact, sizes);
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Targets,
@@ -87,6 +119,37 @@ INSTANTIATE_TEST_SUITE_P(All, Targets,
                            return std::string(std::get<0>(info.param).name) +
                                   elementName(std::get<1>(info.param));
                          });
+
+// What a processor with AMX does, on any: its instructions are functions here.
+TEST(EmulatedTiles, ProductIsTheSame) {
+  const Target target = *parseTarget("sapphirerapids");
+  for (const bool leftTransposed : {false, true})
+    for (const bool rightTransposed : {false, true}) {
+      const Product product{ElementType::bf16, leftTransposed, rightTransposed};
+      const auto artifact = test::compileWithEmulatedTiles(product.kernel(), target);
+      for (const Sizes &sizes : kSizes) {
+        const int64_t before = test::emulatedProducts();
+        product.expectRight(artifact, sizes);
+        EXPECT_GT(test::emulatedProducts(), before);
+      }
+    }
+}
+
+// By features: pairs where AMD has them, tiles where they are, and fp32 elsewhere.
+TEST(Instructions, FollowFeatures) {
+  const Product product{ElementType::bf16, false, true};
+  const auto has = [&](const char *name, const char *instruction) {
+    const auto text = emit(product.kernel(), *parseTarget(name), {}, Stage::assembly);
+    EXPECT_TRUE(text.ok()) << text.status().message();
+    return text.ok() && text->find(instruction) != std::string::npos;
+  };
+  EXPECT_TRUE(has("sapphirerapids", "\ttdpbf16ps\t"));
+  EXPECT_TRUE(has("znver4", "\tvdpbf16ps\t"));
+  EXPECT_FALSE(has("cooperlake", "dpbf16ps"));
+  EXPECT_TRUE(has("cooperlake", "%zmm15"));
+  EXPECT_FALSE(has("x86-64-v3", "%zmm"));
+  EXPECT_TRUE(has("x86-64-v3", "\tvfmadd"));
+}
 
 /// Three rows, 2³² elements apart: only the pages that hold them become memory.
 TEST(LargeTensors, OffsetsPast32Bits) {

@@ -1,5 +1,6 @@
 // RUN: tile-opt %s --lower-to-vector="lanes=16 registers=32" --cse | FileCheck %s
 // RUN: tile-opt %s --lower-to-vector="lanes=16 registers=32 bf16-dot=true" --cse | FileCheck %s --check-prefix=DOT
+// RUN: tile-opt %s --lower-to-vector="lanes=16 registers=32 bf16-dot=true tiles=true" --cse | FileCheck %s --check-prefix=TILES
 // RUN: tile-opt %s --lower-to-vector="lanes=8 registers=16" --cse | FileCheck %s --check-prefix=AVX2
 
 // Both operands are contiguous along the contracted axis: the right one is transposed in registers, the left one is
@@ -15,6 +16,21 @@
 // DOT: vector.bitcast {{.*}} : vector<32xbf16> to vector<16xi32>
 // DOT-COUNT-16: llvm.call_intrinsic "llvm.x86.avx512bf16.dpbf16ps.512"
 // DOT-NOT: call_intrinsic
+
+// Four registers of sums, and two of either operand. The last rows may need two registers of sums only.
+// TILES-LABEL: func.func @products
+// TILES: llvm.call_intrinsic "llvm.x86.ldtilecfg"
+// TILES-COUNT-64: vector.shuffle
+// TILES-COUNT-4: llvm.call_intrinsic "llvm.x86.tilezero"
+// TILES: scf.for
+// TILES-COUNT-4: llvm.call_intrinsic "llvm.x86.tdpbf16ps"
+// TILES-COUNT-4: llvm.call_intrinsic "llvm.x86.tilestored64"
+// TILES: } else {
+// TILES-COUNT-2: llvm.call_intrinsic "llvm.x86.tdpbf16ps"
+// TILES-COUNT-2: llvm.call_intrinsic "llvm.x86.tilestored64"
+// TILES: llvm.call_intrinsic "llvm.x86.tilerelease"
+// TILES-NOT: dpbf16ps.512
+// TILES: return
 
 // AVX2-LABEL: func.func @products
 // AVX2-COUNT-24: vector.shuffle
