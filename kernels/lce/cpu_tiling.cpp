@@ -6,20 +6,36 @@
 namespace tilewright::lce {
 namespace {
 
-// Accumulators and packed panels of a block of this size stay in a second-level cache of 1 MiB.
-constexpr int64_t kMaxRows = 192, kMaxColumns = 256;
-// Moving one number into a packed panel costs as much as this many multiply-adds.
-constexpr double kPackCost = 10;
+constexpr int64_t kMib = 1 << 20;
+constexpr int64_t kForwardColumns = 256;
+constexpr int64_t kPackedStep = 256; // of the contracted axis, as the lowering takes it
 
-/// The block for which the busiest of `units` workers is done first.
-Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units) {
-  Block best;
+/// What blocks a processor computes best.
+struct Sizes {
+  int64_t maxRows, maxColumns; ///< of a block
+  int64_t scratchBytes;        ///< accumulators and packed panels that stay in the second-level cache
+  double packCost;             ///< multiply-adds in the time of moving one number into a packed panel
+};
+
+/// Processors with so large second-level caches are far from the last one: what is packed costs more.
+Sizes sizesFor(const DeviceInfo &device) {
+  if (device.cacheBytes < 2 * kMib) return {192, 256, kMib, 10};
+  return {512, 512, device.cacheBytes / 4 * 3, 64};
+}
+
+/// The block for which the busiest of the device's workers is done first. A packed number takes so many
+/// bytes.
+Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int64_t numberBytes,
+                  const DeviceInfo &device) {
+  const Sizes sizes = sizesFor(device);
+  Block best{kRowStep, fixedColumns ? fixedColumns : kColumnStep};
   double bestCost = std::numeric_limits<double>::infinity();
-  for (int64_t c = kMaxColumns; c >= kColumnStep; c -= kColumnStep)
-    for (int64_t r = kMaxRows; r >= kRowStep; r -= kRowStep) {
+  for (int64_t c = sizes.maxColumns; c >= kColumnStep; c -= kColumnStep)
+    for (int64_t r = sizes.maxRows; r >= kRowStep; r -= kRowStep) {
       if (fixedColumns && c != fixedColumns) continue;
+      if (4 * r * c + numberBytes * kPackedStep * (r + c) > sizes.scratchBytes) continue;
       const int64_t programs = ceilDiv(rows, r) * ceilDiv(columns, c);
-      const double cost = ceilDiv(programs, units) * (double(r) * c + kPackCost * (r + c));
+      const double cost = ceilDiv(programs, device.units) * (double(r) * c + sizes.packCost * (r + c));
       if (cost < bestCost) best = {r, c}, bestCost = cost;
     }
   return best;
@@ -33,8 +49,9 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int units
 Product chooseCpuProduct(const Scheme &scheme, ProductKind kind, const ProductShape &shape,
                          const DeviceInfo &device) {
   const bool isForward = kind == ProductKind::forward;
-  const int64_t columns = isForward ? std::min(kMaxColumns, roundUp(scheme.classes, kColumnStep)) : 0;
-  return {chooseBlock(shape.rows, shape.columns, columns, device.units)};
+  const int64_t columns = isForward ? std::min(kForwardColumns, roundUp(scheme.classes, kColumnStep)) : 0;
+  const int64_t numberBytes = scheme.element == ElementType::bf16 ? 2 : 4; // f16 is packed as fp32
+  return {chooseBlock(shape.rows, shape.columns, columns, numberBytes, device)};
 }
 
 } // namespace tilewright::lce

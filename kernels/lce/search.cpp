@@ -40,7 +40,7 @@ void addWarpgroups(SearchSpace &space, const ProductSpec &spec, const Product &h
 }
 
 void addCpu(SearchSpace &space, const ProductSpec &spec, const Product &heuristic, int64_t rows) {
-  space.add(rowsOf(spec), useful(heuristic.block.rows, {64, 128, 192, 256}, rows, kRowStep));
+  space.add(rowsOf(spec), useful(heuristic.block.rows, {64, 128, 192, 256, 384, 512}, rows, kRowStep));
   space.add(columnsOf(spec),
             useful(heuristic.block.columns, {128, 192, 256, 384, 512, 768}, spec.columns, kColumnStep));
   space.add(stepOf(spec), {heuristic.contractionStep, int64_t(128), int64_t(512)});
