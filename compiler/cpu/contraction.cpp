@@ -406,8 +406,9 @@ ProductMethod productMethod(const Machine &machine, Type left, Type right) {
 
 int64_t packedLeftBytes(const Machine &machine, const ProductMethod &method, int64_t rows) {
   const int64_t units = machine.contractionStep / (method.inPairs ? 2 : 1);
-  int64_t rowMajor = llvm::alignTo(rows, method.microRows) * (units + kRowPadding);
-  int64_t depthMajor = llvm::alignTo(rows, machine.lanes) * units;
+  const int64_t padded = llvm::alignTo(rows, method.microRows);
+  int64_t rowMajor = padded * (units + kRowPadding);
+  int64_t depthMajor = llvm::alignTo(padded, machine.lanes) * units;
   return 4 * std::max(rowMajor, depthMajor);
 }
 

@@ -80,17 +80,18 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
     Value f = fma(rounded, number(-0.693359375f), x);
     f = fma(rounded, number(2.12194440e-4f), f);
 
-    Value p = number(1.9875691500e-4f);
-    for (float coefficient :
-         {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
-      p = fma(p, f, number(coefficient));
-    p = fma(p, b.create<arith::MulFOp>(f, f), f);
+    // Pairs of terms side by side (Estrin): half as long a chain as one term after the other.
+    Value square = b.create<arith::MulFOp>(f, f);
+    auto pair = [&](float upper, float lower) { return fma(number(upper), f, number(lower)); };
+    Value p = fma(pair(1.9875691500e-4f, 1.3981999507e-3f), square, pair(8.3334519073e-3f, 4.1665795894e-2f));
+    p = fma(p, square, pair(1.6666665459e-1f, 5.0000001201e-1f));
+    p = fma(p, square, f);
     p = b.create<arith::AddFOp>(p, number(1.0f));
 
+    // The bits of 1.5·2²³ + n, and half of them: what is there beside n and n/2 leaves by the shift of 23.
     Value bits = b.create<arith::BitcastOp>(integers, shifted);
-    Value n = b.create<arith::SubIOp>(bits, integer(0x4b400000)); // the bits of 1.5·2²³
-    Value half = b.create<arith::ShRSIOp>(n, integer(1));
-    Value rest = b.create<arith::SubIOp>(n, half);
+    Value half = b.create<arith::ShRUIOp>(bits, integer(1));
+    Value rest = b.create<arith::SubIOp>(bits, half);
     p = b.create<arith::MulFOp>(p, powerOfTwo(half));
     rewriter.replaceOpWithNewOp<arith::MulFOp>(op, p, powerOfTwo(rest));
     return success();

@@ -17,8 +17,9 @@ struct Machine {
   bool tf32 = false; ///< products round fp32 operands to TF32, so that results are those of tensor cores
 
   /// The accumulators of a product's inner loop: microRows × microColumns fp32 numbers stay in registers. Two
-  /// vectors wide, so that one broadcast feeds two multiply-adds; 16 (or 8) accumulators cover their latency.
-  int microRows() const { return registers >= 32 ? 8 : 4; }
+  /// vectors wide, so that one broadcast feeds two multiply-adds; 16 (or 12) accumulators cover their
+  /// latency.
+  int microRows() const { return registers >= 32 ? 8 : 6; }
   int microColumns() const { return 2 * lanes; }
 };
 

@@ -18,10 +18,13 @@ struct RowAccess {
   Value pointer, live, first;
 };
 
+constexpr int64_t kSideBySide = 4;
+
 class NestEmitter {
 public:
   NestEmitter(FunctionLowering &lowering, const NestPlan &plan)
-      : lowering(lowering), e(lowering.emitter()), b(e.b), plan(plan), lanes(e.machine.lanes) {}
+      : lowering(lowering), e(lowering.emitter()), b(e.b), plan(plan),
+        lanes(stripLanes(lowering, e.machine, plan)) {}
 
   void emit() {
     allocateResults();
@@ -36,6 +39,30 @@ public:
   }
 
 private:
+  /// Several vectors side by side in the interior of streamed rows: polynomials and reductions are long
+  /// chains, of which a processor sees too few at once.
+  static int64_t stripLanes(const FunctionLowering &lowering, const Machine &machine, const NestPlan &plan) {
+    const int64_t wide = kSideBySide * machine.lanes;
+    const bool isInterior =
+        plan.columns % wide == 0 && llvm::all_of(plan.sinks, [&](const Sink &sink) {
+          if (tileType(sink.value).getDimSize(1) == 1) return true;
+          const bool isStore = isa_and_nonnull<tile::StoreOp, tile::StoreRowsOp, tile::ReduceAddOp>(sink.op);
+          return isOfInterior(lowering, sink.value) && (!isStore || sink.op->hasAttr("interior"));
+        });
+    return isInterior ? wide : machine.lanes;
+  }
+
+  /// Whether a strip of the value needs no mask: of memory, or as the truth values that a processor without
+  /// AVX-512 takes apart where they are of several vectors.
+  static bool isOfInterior(const FunctionLowering &lowering, Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || lowering.buffer(value) || tileType(value).getDimSize(1) == 1) return true;
+    if (tileType(value).getElementType().isInteger(1)) return false;
+    if (isa<tile::LoadOp, tile::LoadRowsOp>(op)) return op->hasAttr("interior");
+    return llvm::all_of(op->getOperands(),
+                        [&](Value operand) { return !tileType(operand) || isOfInterior(lowering, operand); });
+  }
+
   // ---- what is emitted, in order ----
 
   void allocateResults() {
@@ -428,7 +455,12 @@ private:
   }
 
   Value combine(tile::ReduceOp reduce, Value a, Value c) {
-    return arith::getReductionOp(kindOf(reduce), b, b.getLoc(), a, c);
+    Value combined = arith::getReductionOp(kindOf(reduce), b, b.getLoc(), a, c);
+    // Which of two zeros is the larger does not matter; to find out takes two instructions of five.
+    if (auto most = combined.getDefiningOp<arith::MaximumFOp>()) most.setFastmath(arith::FastMathFlags::nsz);
+    if (auto least = combined.getDefiningOp<arith::MinimumFOp>())
+      least.setFastmath(arith::FastMathFlags::nsz);
+    return combined;
   }
 
   /// A tree over the lanes, the same in every run.

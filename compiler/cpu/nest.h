@@ -4,7 +4,8 @@
 
 namespace tilewright::cpu {
 
-/// Emits a run of element-wise ops as loop nests over rows and, inside, over strips of one vector of columns.
+/// Emits a run of element-wise ops as loop nests over rows and, inside, over strips of one vector of columns;
+/// of several in the interior of streamed rows, where nothing has a mask.
 ///
 /// Only what has an effect drives a nest, its *sinks*: stores, reductions, and tiles that something outside
 /// the run needs. All else is evaluated where a sink asks for it: R×C and 1×C tiles a vector at a time, R×1

@@ -179,3 +179,29 @@ func.func @upper_half(%x: !tile.view<?xi32> {tile.name = "x"}, %y: !tile.view<?x
   tile.store %z, %y[%c0] : tensor<1x64xi32>, !tile.view<?xi32>
   return
 }
+
+// In the interior of a streamed row four vectors are side by side; which of two zeros is the larger is not asked.
+// CHECK-LABEL: func.func @interior
+// CHECK: scf.for {{.*}} step %c32
+// CHECK: arith.maximumf {{.*}} fastmath<nsz> : vector<32xf32>
+// CHECK-LABEL: func.func @end
+// CHECK: scf.for {{.*}} step %c8
+// CHECK: arith.maximumf {{.*}} fastmath<nsz> : vector<8xf32>
+func.func @interior(%x: !tile.view<?x?xf32> {tile.name = "x"}, %r: !tile.view<?xi32> {tile.name = "r"},
+                    %m: !tile.view<?xf32> {tile.name = "m"}) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %row = tile.load %r[%c0] : !tile.view<?xi32> -> tensor<1x1xi32>
+  %t = tile.load_rows %x[%row, %c0] {interior} : !tile.view<?x?xf32>, tensor<1x1xi32> -> tensor<1x1024xf32>
+  %most = tile.reduce max, %t along 1 : tensor<1x1024xf32>
+  tile.store_rows %most, %m[%row] : tensor<1x1xf32>, !tile.view<?xf32>, tensor<1x1xi32>
+  return
+}
+func.func @end(%x: !tile.view<?x?xf32> {tile.name = "x"}, %r: !tile.view<?xi32> {tile.name = "r"},
+               %m: !tile.view<?xf32> {tile.name = "m"}) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %row = tile.load %r[%c0] : !tile.view<?xi32> -> tensor<1x1xi32>
+  %t = tile.load_rows %x[%row, %c0] : !tile.view<?x?xf32>, tensor<1x1xi32> -> tensor<1x1024xf32>
+  %most = tile.reduce max, %t along 1 : tensor<1x1024xf32>
+  tile.store_rows %most, %m[%row] : tensor<1x1xf32>, !tile.view<?xf32>, tensor<1x1xi32>
+  return
+}

@@ -34,7 +34,7 @@
 
 // AVX2-LABEL: func.func @products
 // AVX2-COUNT-24: vector.shuffle
-// AVX2-COUNT-8: vector.fma
+// AVX2-COUNT-12: vector.fma
 // AVX2-NOT: vector.fma
 func.func @products(%x: !tile.view<?x?xbf16> {tile.name = "x"}, %w: !tile.view<?x?xbf16> {tile.name = "w"},
                     %z: !tile.view<?x?xf32> {tile.name = "z"}) attributes {tile.kernel} {
