@@ -112,6 +112,8 @@ Kernel ceRowOptions(ElementType element) {
   return ce::row({element, ce::RowSpec::Gradient{element, kMean}, terms});
 }
 
+Kernel causalAttention(ElementType element) { return attention(element, 64, true); }
+
 } // namespace
 
 const std::vector<CatalogEntry> &kernelCatalog() {
@@ -187,6 +189,7 @@ const std::vector<CatalogEntry> &kernelCatalog() {
        layerNormGradientSums},
       {"matmul", "example: a matrix product", matmul},
       {"matmul_bias_gelu", "example: a matrix product with bias and GELU", matmulBiasGelu},
+      {"attention", "example: causal attention, forward, of heads of 64 numbers", causalAttention},
   };
   return catalog;
 }

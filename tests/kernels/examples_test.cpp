@@ -273,6 +273,29 @@ TEST_P(Examples, MatmulBiasGelu) {
   }
 }
 
+// Positions and rows that fit no block, of several heads.
+TEST_P(Examples, Attention) {
+  const int64_t heads = 2;
+  for (auto [size, headSize, causal] : {std::tuple<int64_t, int64_t, bool>{1, 64, true},
+                                        {150, 64, true},
+                                        {isInterpreted(where) ? 70 : 203, 128, false},
+                                        {64, 64, false}}) {
+    const int64_t count = heads * size * headSize;
+    const Numbers q = numbers(count), keys = numbers(count), v = numbers(count);
+    const auto dq = DeviceTensor::matrix(device, element, heads * size, headSize, q);
+    const auto dk = DeviceTensor::matrix(device, element, heads * size, headSize, keys, 8);
+    const auto dv = DeviceTensor::matrix(device, element, heads * size, headSize, v, 1);
+    const auto o = empty(heads * size, headSize, element, 3);
+    const float scale = 1 / std::sqrt(float(headSize));
+    run(attention(element, headSize, causal),
+        {dq.ref(), dk.ref(), dv.ref(), size, heads, scale, o.ref()});
+    Numbers want(count);
+    for (int64_t at = 0; at < count; at += size * headSize)
+      examples::attentionOfHead(&q[at], &keys[at], &v[at], size, headSize, scale, causal, &want[at]);
+    expectClose(o, want);
+  }
+}
+
 std::vector<std::string> places() {
   std::vector<std::string> places = testDevices();
   places.insert(places.end(), {"sm_80", "sm_90a"});
