@@ -1,5 +1,7 @@
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/PatternMatch.h"
 
 #include "compiler/dialect/tile_ops.h"
 
@@ -229,6 +231,13 @@ LogicalResult DotOp::inferReturnTypes(MLIRContext *context, std::optional<Locati
     return emitOptionalError(location, "'tile.dot' op expected static tiles MxK and KxN, found ", a, " and ",
                              b);
   results.push_back(tileOf(rowsOf(a), columnsOf(b), Float32Type::get(context)));
+  return success();
+}
+
+LogicalResult DotOp::canonicalize(DotOp op, PatternRewriter &rewriter) {
+  auto a = op.getA().getDefiningOp<arith::ExtFOp>(), b = op.getB().getDefiningOp<arith::ExtFOp>();
+  if (!a || !b || elementOf(a.getIn().getType()) != elementOf(b.getIn().getType())) return failure();
+  rewriter.replaceOpWithNewOp<DotOp>(op, a.getIn(), b.getIn());
   return success();
 }
 

@@ -8,6 +8,10 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace mlir {
+class PatternRewriter;
+} // namespace mlir
+
 #include "compiler/dialect/tile_dialect.h.inc"
 #include "compiler/dialect/tile_enums.h.inc"
 

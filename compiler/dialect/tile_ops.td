@@ -303,13 +303,15 @@ def Tile_ContractOp : Tile_Op<"contract", [Loads]> {
 def Tile_DotOp : Tile_Op<"dot", [Pure, Infers]> {
   let summary = "the product of two tiles";
   let description = [{
-    result(m, n) = Σ_k a(m, k) · b(k, n), products and sum in f32.
+    result(m, n) = Σ_k a(m, k) · b(k, n), products and sum in f32. Widened operands of one 16-bit type are taken as they
+    were before, which tensor cores multiply.
 
     Example: `%0 = tile.dot %a, %b : tensor<8x16xf32>, tensor<16x32xf32>` gives tensor<8x32xf32>.
   }];
   let arguments = (ins Tile_FloatTile:$a, Tile_FloatTile:$b);
   let results = (outs Tile_F32Tile:$result);
   let assemblyFormat = "$a `,` $b attr-dict `:` type($a) `,` type($b)";
+  let hasCanonicalizeMethod = 1;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

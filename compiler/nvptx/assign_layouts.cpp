@@ -17,6 +17,13 @@ Multiply multiplyFor(Type left, Type right, const LoweringOptions &options) {
   return options.tf32 ? Multiply::tf32 : Multiply::fma; // which holds 16-bit numbers exactly
 }
 
+Multiply multiplyFor(tile::DotOp op) {
+  constexpr int64_t kLine = 32; // numbers: see SharedTile
+  const Type left = tile::elementOf(op.getA().getType()), right = tile::elementOf(op.getB().getType());
+  const bool isMma = left == right && !left.isF32() && tile::columnsOf(op.getA().getType()) % kLine == 0;
+  return isMma ? Multiply::mma16 : Multiply::fma;
+}
+
 namespace {
 
 constexpr int64_t kAccessBytes = 16;
@@ -30,6 +37,7 @@ struct AxisClass {
   int64_t extent = 1;
   int64_t elementBytes = 8; ///< of the narrowest element that is loaded or stored along it
   AxisMap *map = nullptr;
+  bool isContracted = false; ///< it is what a product of tiles sums over, of its left operand
 };
 
 /// A product's result, or the tile whose rows and columns share the threads.
@@ -116,15 +124,18 @@ private:
   }
 
   void addProduct(Operation *op) {
-    Type left, right;
+    Multiply multiply;
     if (auto contract = dyn_cast<tile::ContractOp>(op)) {
-      left = cast<tile::ViewType>(contract.getA().getType()).getElement();
-      right = cast<tile::ViewType>(contract.getB().getType()).getElement();
+      Type left = cast<tile::ViewType>(contract.getA().getType()).getElement();
+      Type right = cast<tile::ViewType>(contract.getB().getType()).getElement();
+      multiply = multiplyFor(left, right, options);
     } else {
-      left = right = Float32Type::get(op->getContext()); // tiles are staged as fp32
+      auto dot = cast<tile::DotOp>(op);
+      multiply = multiplyFor(dot);
+      if (multiply == Multiply::mma16) leftOperands.push_back(dot.getA());
     }
     auto type = tile::tileType(op->getResult(0));
-    products.push_back({op, multiplyFor(left, right, options), type.getDimSize(0), type.getDimSize(1)});
+    products.push_back({op, multiply, type.getDimSize(0), type.getDimSize(1)});
   }
 
   void collectClasses() {
@@ -142,6 +153,8 @@ private:
         int64_t bytes = std::max<int64_t>(1, tile::tileType(tile).getElementTypeBitWidth() / 8);
         c.elementBytes = std::min(c.elementBytes, bytes);
       }
+    for (Value tile : leftOperands)
+      classOf(tile, 1).isContracted = true;
   }
   AxisClass &classOf(Value tile, int axis) { return classes[root(node(tile, axis))]; }
 
@@ -236,7 +249,9 @@ private:
     int total = int(warpBits.size());
     std::pair<int64_t, int64_t> bestCost{INT64_MAX, 0};
     std::pair<AxisMap, AxisMap> best;
-    for (int rowBits = 0; rowBits <= total; ++rowBits) {
+    // The accumulators of whole rows are the left operand's fragments of the product that sums over them.
+    const bool hasWholeRows = classOf(product.op->getResult(0), 1).isContracted && product.rows >= 16 << total;
+    for (int rowBits = hasWholeRows ? total : 0; rowBits <= total; ++rowBits) {
       auto middle = warpBits.begin() + (total - rowBits);
       std::pair<AxisMap, AxisMap> maps{
           layout::accumulatorRows(product.rows, {middle, warpBits.end()}),
@@ -311,6 +326,7 @@ private:
   std::vector<int> parents;
   DenseMap<int, AxisClass> classes;
   SmallVector<Product> products;
+  SmallVector<Value> leftOperands; ///< of products of tiles by mma.sync
 };
 
 Layouts::Layouts(func::FuncOp kernel, const LoweringOptions &options) {

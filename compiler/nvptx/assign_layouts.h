@@ -37,6 +37,8 @@ struct LoweringOptions {
 };
 
 Multiply multiplyFor(mlir::Type left, mlir::Type right, const LoweringOptions &options);
+/// Of a product of tiles: mma16 or fma.
+Multiply multiplyFor(tile::DotOp op);
 
 /// Who holds which elements of a tile: see AxisMap.
 struct TileLayout {

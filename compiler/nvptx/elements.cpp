@@ -70,8 +70,7 @@ Value FunctionLowering::comparePosition(arith::CmpIOp op, tile::IotaOp iota, int
   return e.b.create<arith::CmpIOp>(op.getPredicate(), own, rest.value);
 }
 
-/// Whether two registers side by side hold columns side by side.
-static bool isPaired(TileLayout layout, int64_t column) {
+bool isPaired(TileLayout layout, int64_t column) {
   const auto &offsets = layout.columns->offsets;
   const size_t first = column / 2 * 2;
   return first + 1 < offsets.size() && offsets[first + 1] == offsets[first] + 1;
@@ -115,15 +114,12 @@ Value FunctionLowering::evaluateNew(Value tile, int64_t row, int64_t column) {
   return cloneOnElements(op, row, column);
 }
 
-/// An arith or math op with other operands. A bf16 is the high half of an fp32.
+/// An arith or math op with other operands.
 Value FunctionLowering::cloneOnElements(Operation *op, int64_t row, int64_t column) {
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())
     operands.push_back(isTile(operand) ? evaluate(operand, row, column) : scalars.lookupOrDefault(operand));
-  if (isa<arith::ExtFOp>(op) && operands[0].getType().isBF16()) {
-    Value bits = e.b.create<arith::ExtUIOp>(e.b.getI32Type(), e.bitcast(e.b.getIntegerType(16), operands[0]));
-    return e.bitcast(e.b.getF32Type(), e.b.create<arith::ShLIOp>(bits, e.i32(16).value));
-  }
+  if (isa<arith::ExtFOp>(op)) return e.widen(operands[0]);
   if (isa<tile::MulHighOp>(op)) return e.b.create<arith::MulUIExtendedOp>(operands[0], operands[1]).getHigh();
   OperationState state(e.b.getLoc(), op->getName());
   state.addOperands(operands);

@@ -57,6 +57,13 @@ Value Emitter::bitcast(Type type, Value value) {
   return value.getType() == type ? value : b.createOrFold<arith::BitcastOp>(type, value);
 }
 
+/// A bf16 is the high half of an fp32.
+Value Emitter::widen(Value value) {
+  if (!value.getType().isBF16()) return b.create<arith::ExtFOp>(b.getF32Type(), value);
+  Value bits = b.create<arith::ExtUIOp>(b.getI32Type(), bitcast(b.getIntegerType(16), value));
+  return bitcast(b.getF32Type(), b.create<arith::ShLIOp>(bits, i32(16).value));
+}
+
 SmallVector<Value> Emitter::ptx(TypeRange results, const std::string &text, const std::string &constraints,
                                 ValueRange operands, bool hasEffects) {
   Type result;

@@ -56,6 +56,7 @@ public:
   Value truth(bool value);
   Value f32(float value);
   Value bitcast(Type type, Value value);
+  Value widen(Value value); ///< a number of 16 bits as fp32
 
   /// This thread's number in its CTA; set at the kernel's entry.
   Num thread() { return num(threadId); }

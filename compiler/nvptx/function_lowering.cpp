@@ -445,7 +445,6 @@ void FunctionLowering::lowerExchange(tile::ExchangeOp op) {
 
 // ---- loads ----
 
-/// Whether what it reads may have changed by the time that a register of it is needed.
 bool FunctionLowering::readsWritten(Operation *load) const {
   return writtenRoots.contains(rootOf(viewOf(load)).getAsOpaquePointer()) &&
          !(hasProducts && isReplaced(load));

@@ -31,6 +31,9 @@ using tile::viewOf;
 /// What a tile repeats, or the tile itself.
 Value withoutBroadcasts(Value tile);
 
+/// Whether a register and its neighbour, the other one of an even and an odd number, hold columns side by side.
+bool isPaired(TileLayout layout, int64_t column);
+
 /// Positions on the left that are compared with a number from which what they begin at can be taken without
 /// overflow: with any for equality, with a size for order as signed numbers.
 tile::IotaOp positionsOf(mlir::arith::CmpIOp op);
@@ -127,6 +130,8 @@ public:
   /// The element that this thread holds in a register.
   Value evaluate(Value tile, int64_t row, int64_t column);
   SmallVector<Value> evaluateAll(Value tile);
+  /// Whether what a load reads may have changed by the time that a register of it is needed.
+  bool readsWritten(mlir::Operation *load) const;
   /// Address (i32) of shared memory of so many bytes, which other uses share: a barrier stands before a use.
   Num sharedMemory(int64_t bytes);
   void barrier();
@@ -194,7 +199,6 @@ private:
 
   void orderAccess(mlir::Operation *access);
   bool mayBeOverwritten(mlir::Operation *load, Value root) const;
-  bool readsWritten(mlir::Operation *load) const;
   bool touchSameElements(mlir::Operation *a, mlir::Operation *b) const;
   bool iterationsConflict(mlir::scf::ForOp loop) const;
 

@@ -20,20 +20,30 @@ LineOperand::LineOperand(FunctionLowering &lowering, const Strip &strip, Side si
       high(free(strip.view.sizes[strip.freeAxis()] - strip.offset)) {}
 
 void LineOperand::copy(Num shared, Num k) {
-  auto branch = e.b.create<scf::IfOp>(aligned, /*withElseRegion=*/true);
+  Value inChunks = strip.mayBeginAhead
+                       ? e.both(aligned, e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge, k.value,
+                                                                         e.i64(0).value))
+                       : aligned;
+  auto branch = e.b.create<scf::IfOp>(inChunks, /*withElseRegion=*/true);
   e.inside(branch.thenBlock(), [&] { copyChunks(shared, k); });
   e.inside(branch.elseBlock(), [&] { copyElements(shared, k); });
 }
 
-SmallVector<SmallVector<Value>> LineOperand::fragments(Num shared, int64_t k) {
+SmallVector<SmallVector<Value>> loadFragments(FunctionLowering &lowering, const layout::AxisMap &map,
+                                              const layout::SharedTile &tile, Side side, Num shared,
+                                              int64_t k) {
+  Emitter &e = lowering.emitter();
   SmallVector<SmallVector<Value>> result;
   Num lane = e.thread() % kWarp;
-  auto at = layout::fragmentPosition<Num>(side, strip.depthIsMinor, lane);
-  Num warp = lowering.threadPosition(*strip.map) - lanePosition();
-  for (int64_t i = 0; i < strip.map->registers() / registersOfFragment(); ++i) {
+  const bool minor = tile.depthIsMinor;
+  auto at = layout::fragmentPosition<Num>(side, minor, lane);
+  // What the lane's bits add to the accumulators' positions is no part of the warp's.
+  Num lanePosition = side == Side::left ? e.thread() % kWarp / 4 : e.thread() % 4 * 2;
+  Num warp = lowering.threadPosition(map) - lanePosition;
+  const int64_t registersOfFragment = side == Side::left ? 2 : 4; // that come from 16 positions
+  for (int64_t i = 0; i < map.registers() / registersOfFragment; ++i) {
     // Along the lines' axis the swizzle moves chunks, along the other one a constant step leads to the
     // next.
-    bool minor = strip.depthIsMinor;
     Num offset = minor ? tile.offset(warp + at.position, at.k + k)
                        : tile.offset(warp + at.position + i * kFragment, at.k);
     int64_t further = (minor ? i * kFragment : k) * tile.lineElements() * kBytes;
@@ -48,12 +58,6 @@ SmallVector<SmallVector<Value>> LineOperand::fragments(Num shared, int64_t k) {
   }
   return result;
 }
-
-/// Registers along the axis that come from 16 positions.
-int64_t LineOperand::registersOfFragment() const { return side == Side::left ? 2 : 4; }
-
-/// What the lane's bits add to the accumulators' positions.
-Num LineOperand::lanePosition() { return side == Side::left ? e.thread() % kWarp / 4 : e.thread() % 4 * 2; }
 
 Num LineOperand::free(Num position) {
   Num clamped = minimum(maximum(position, e.i64(0)), e.i64(strip.map->extent));
@@ -72,6 +76,12 @@ std::pair<Num, Num> LineOperand::place(Num chunk) {
 }
 
 Value LineOperand::isLivePosition(Num position) { return unsignedLess(position - low, high - low); }
+
+Value LineOperand::isLiveDepth(Num k, Num depth, Num first) {
+  if (!strip.mayBeginAhead) return k < depth;
+  Value isInside = e.b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, (e.wide(k) + first).value, e.i64(0).value);
+  return e.both(k < depth, isInside);
+}
 
 void LineOperand::copyChunks(Num shared, Num first) {
   Num depth = strip.liveDepth(e, first, tile.depth), thread = e.pinned(e.thread());
@@ -120,8 +130,8 @@ void LineOperand::copyElements(Num shared, Num first) {
     Num from = strip.address(e, position, k, first);
     SmallVector<Value> words;
     for (int64_t i = 0; i < kChunk; ++i) {
-      Value live = strip.depthIsMinor ? e.both(isLivePosition(position), k + i < depth)
-                                      : e.both(isLivePosition(position + i), k < depth);
+      Value live = strip.depthIsMinor ? e.both(isLivePosition(position), isLiveDepth(k + i, depth, first))
+                                      : e.both(isLivePosition(position + i), isLiveDepth(k, depth, first));
       Value half = e.loadGlobal(from, i * kBytes, e.b.getIntegerType(16), 1, live)[0];
       Value bits = e.b.create<arith::ExtUIOp>(e.b.getI32Type(), half);
       if (i % 2 == 0) {

@@ -34,12 +34,12 @@ Num Strip::liveDepth(Emitter &e, Num first, int64_t step) const {
   return e.narrow(left);
 }
 
-namespace {
-
 void commitCopies(Emitter &e) { e.ptx({}, "cp.async.commit_group;", "", {}, true); }
 void waitForCopies(Emitter &e, int64_t stillUnderWay) {
   e.ptx({}, "cp.async.wait_group " + std::to_string(stillUnderWay) + ";", "", {}, true);
 }
+
+namespace {
 
 /// While one stage is multiplied, copies into all others are under way. A stage is filled again one iteration
 /// after it was multiplied, behind that iteration's barrier.
@@ -115,37 +115,6 @@ SmallVector<Value> emitContract(FunctionLowering &lowering, tile::ContractOp op)
                                                ? makeTf32Product(lowering, left, right)
                                                : makePanelProduct(lowering, left, right);
   SmallVector<Value> values = runPipeline(lowering, *product, depth, layout.registers());
-  return redistribute(lowering, values, layout, lowering.layouts().of(op.getResult()), false);
-}
-
-/// Both operands go to panels as a whole.
-SmallVector<Value> emitDot(FunctionLowering &lowering, tile::DotOp op) {
-  Emitter &e = lowering.emitter();
-  TileLayout layout = lowering.layouts().ofProduct(op);
-  const int64_t depth = tile::tileType(op.getA()).getDimSize(1);
-  const int64_t leftStride = panelStride(*layout.rows), rightStride = panelStride(*layout.columns);
-  SmallVector<Value> a = lowering.evaluateAll(op.getA()), b = lowering.evaluateAll(op.getB());
-  Num left = lowering.sharedMemory(4 * depth * (leftStride + rightStride));
-  Num right = left + 4 * depth * leftStride;
-
-  auto put = [&](Value tile, ValueRange values, Num panel, int64_t depthAxis, int64_t stride) {
-    TileLayout from = lowering.layouts().of(tile);
-    size_t next = 0;
-    for (int64_t r = 0; r < from.rows->registers(); ++r)
-      for (int64_t c = 0; c < from.columns->registers(); ++c) {
-        Num row = lowering.position(*from.rows, r), column = lowering.position(*from.columns, c);
-        Num position = depthAxis == 1 ? row : column, k = depthAxis == 1 ? column : row;
-        Value live = e.both(row < from.rows->extent, column < from.columns->extent);
-        Value value = values[next++];
-        if (!value.getType().isF32()) value = e.b.create<arith::ExtFOp>(e.b.getF32Type(), value);
-        e.storeSharedIf(live, panel + (k * stride + position) * 4, value);
-      }
-  };
-  put(op.getA(), a, left, 1, leftStride);
-  put(op.getB(), b, right, 0, rightStride);
-  lowering.barrier();
-  SmallVector<Value> zeros(layout.registers(), e.f32(0));
-  SmallVector<Value> values = multiplyPanels(lowering, layout, left, right, depth, zeros);
   return redistribute(lowering, values, layout, lowering.layouts().of(op.getResult()), false);
 }
 

@@ -11,6 +11,7 @@ struct Strip {
   bool depthIsMinor;          ///< the contracted axis is contiguous in memory
   Num depth;                  ///< i64: elements of the contracted axis
   const layout::AxisMap *map; ///< of the accumulators along the free axis
+  bool mayBeginAhead = false; ///< depths below 0 are asked for, too, and are zeros
 
   int64_t freeAxis() const { return depthIsMinor ? 0 : 1; }
   /// Uniform: rows, from the strip's beginning on, lie at multiples of 16 bytes.
@@ -84,7 +85,9 @@ PartSteps partSteps(FunctionLowering &lowering, tile::ContractOp op, Num depth,
 SmallVector<Value> emitContract(FunctionLowering &lowering, tile::ContractOp op);
 SmallVector<Value> emitDot(FunctionLowering &lowering, tile::DotOp op);
 
-// PTX that both kinds of products use.
+// PTX that several kinds of products use.
 void copyAsync(Emitter &e, Num shared, Num global, int64_t bytes, Num liveBytes);
+void commitCopies(Emitter &e);
+void waitForCopies(Emitter &e, int64_t stillUnderWay);
 
 } // namespace tilewright::nvptx

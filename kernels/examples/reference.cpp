@@ -16,19 +16,16 @@ void softmaxRow(const double *x, int64_t size, double *y) {
     y[j] /= total;
 }
 
-void attentionOfHead(const double *q, const double *k, const double *v, int64_t size, int64_t width, double scale,
-                     bool causal, double *o) {
-  std::vector<double> weights(size);
-  for (int64_t i = 0; i < size; ++i, q += width, o += width) {
-    const int64_t seen = causal ? i + 1 : size;
-    for (int64_t j = 0; j < seen; ++j)
-      weights[j] = scale * std::inner_product(q, q + width, k + j * width, 0.0);
-    softmaxRow(weights.data(), seen, weights.data());
-    std::fill(o, o + width, 0);
-    for (int64_t j = 0; j < seen; ++j)
-      for (int64_t c = 0; c < width; ++c)
-        o[c] += weights[j] * v[j * width + c];
-  }
+void attentionRow(const double *q, const double *k, const double *v, int64_t seen, int64_t width, double scale,
+                  double *o) {
+  std::vector<double> weights(seen);
+  for (int64_t j = 0; j < seen; ++j)
+    weights[j] = scale * std::inner_product(q, q + width, k + j * width, 0.0);
+  softmaxRow(weights.data(), seen, weights.data());
+  std::fill(o, o + width, 0);
+  for (int64_t j = 0; j < seen; ++j)
+    for (int64_t c = 0; c < width; ++c)
+      o[c] += weights[j] * v[j * width + c];
 }
 
 RowMoments momentsOf(const double *x, int64_t size, double epsilon) {

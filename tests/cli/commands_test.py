@@ -114,7 +114,7 @@ class CommandsTest(cli.CliTest):
 
     def test_bench_of_examples(self):
         shapes = {"vector_add": "3000", "dropout": "5000", "row_softmax": "20,300", "layer_norm": "20,300",
-                  "layer_norm_gradient": "70,300", "matmul": "70,90,50"}
+                  "layer_norm_gradient": "70,300", "matmul": "70,90,50", "attention": "2,70,64"}
         for kernel, shape in shapes.items():
             with self.subTest(kernel=kernel):
                 text = self.succeed("bench", "--kernel", kernel, "--shape", shape, "--dtype", "bf16", "--json", "bench.json")
@@ -123,8 +123,9 @@ class CommandsTest(cli.CliTest):
                     result = json.load(file)[0]
                 self.assertLess(result["error"], 4e-3)
                 self.assertGreater(result["compile_ms"], 0)
-                self.assertGreater(result["tflop_per_s" if kernel == "matmul" else "gb_per_s"], 0)
-                self.assertEqual("ratio" in result, kernel != "matmul")
+                multiplies = kernel in ("matmul", "attention")
+                self.assertGreater(result["tflop_per_s" if multiplies else "gb_per_s"], 0)
+                self.assertEqual("ratio" in result, not multiplies)
         for kernel, shape in (("dropout", "1"), ("layer_norm_gradient", "1,1")):  # of results that are all 0
             self.assertIn(" 0.0e+00 off", self.succeed("bench", "--kernel", kernel, "--shape", shape))
 

@@ -333,10 +333,15 @@ TermRef RandomTerms::turned(const TermRef &a, const TermRef &b) {
   const int64_t w = width, h = height;
   const bool isFull = a->rows == h && b->rows == h && a->columns == w && b->columns == w && h > 1 && w > 1;
   if (shape == Shape::rows || !isFull) return elementwise(a, b);
+  constexpr double kExactInBf16 = 256; // integers up to it
+  const bool isNarrow = std::max(a->bound, b->bound) <= kExactInBf16 && pick(2);
   if (a->bound * b->bound * w * h < kExact && pick(2))
     return term(
         h, 1, a->bound * b->bound * w * h,
-        [=](Building &k) { return sum(dot(a->tile(k), transpose(b->tile(k))), Axis::columns); },
+        [=](Building &k) {
+          const auto operand = [&](const TermRef &x) { return isNarrow ? rounded(x->tile(k), ElementType::bf16) : x->tile(k); };
+          return sum(dot(operand(a), transpose(operand(b))), Axis::columns);
+        },
         [=](const Inputs &in, Place p, int64_t r, int64_t) {
           double total = 0;
           for (int64_t j = 0; j < h; ++j)

@@ -1,5 +1,5 @@
 """The kernels of Triton's tutorials beside which `tilewright bench --kernel` is read: softmax, layer norm with its
-backward pass, seeded dropout, matrix product, written anew after the tutorials' algorithms.
+backward pass, seeded dropout, matrix product, causal attention forward, written anew after the tutorials' algorithms.
 
     python tests/gpu/triton_examples.py --kernel row_softmax --shape 16384,8192 --dtype bf16 [--json FILE]
 
@@ -129,6 +129,50 @@ def matmul_kernel(a, b, c, m, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.cons
     tl.store(c + rows[:, None] * n + columns[None, :], total, mask=inside)
 
 
+def attention_configurations():
+    return [triton.Config({"M": m, "N": n}, num_stages=stages, num_warps=warps)
+            for m in (64, 128) for n in (32, 64, 128) for stages in (2, 3, 4) for warps in (4, 8)]
+
+
+@triton.jit
+def attention_keys(sums, mass, top, query, k, v, begin, end, rows, size, scale, MASKED: tl.constexpr, N: tl.constexpr,
+                   WIDTH: tl.constexpr):
+    """The online softmax over keys [begin, end) of one head."""
+    at = tl.arange(0, WIDTH)
+    for first in range(begin, end, N):
+        keys = first + tl.arange(0, N)
+        place = keys[:, None] * WIDTH + at[None, :]
+        logits = tl.dot(query, tl.load(k + place, mask=keys[:, None] < size, other=0.0).T) * scale
+        if MASKED:
+            logits = tl.where((keys[None, :] <= rows[:, None]) & (keys[None, :] < size), logits, -1e30)
+        larger = tl.maximum(top, tl.max(logits, 1))
+        e = tl.exp2(logits - larger[:, None])
+        factor = tl.exp2(top - larger)
+        values = tl.load(v + place, mask=keys[:, None] < size, other=0.0)
+        sums = tl.dot(e.to(values.dtype), values, sums * factor[:, None])
+        mass = mass * factor + tl.sum(e, 1)
+        top = larger
+    return sums, mass, top
+
+
+@triton.jit
+def attention_kernel(q, k, v, o, size, scale, M: tl.constexpr, N: tl.constexpr, WIDTH: tl.constexpr):
+    head = tl.program_id(1).to(tl.int64) * size * WIDTH
+    rows = tl.program_id(0) * M + tl.arange(0, M)
+    place = head + rows[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
+    query = tl.load(q + place, mask=rows[:, None] < size, other=0.0)
+    top = tl.full((M,), -1e30, dtype=tl.float32)
+    mass = tl.zeros((M,), dtype=tl.float32)
+    sums = tl.zeros((M, WIDTH), dtype=tl.float32)
+    seen = tl.program_id(0) * M // N * N  # keys that all rows see
+    last = min((tl.program_id(0) + 1) * M, size)
+    scale *= 1.44269504
+    sums, mass, top = attention_keys(sums, mass, top, query, k + head, v + head, 0, seen, rows, size, scale, False, N, WIDTH)
+    sums, mass, top = attention_keys(sums, mass, top, query, k + head, v + head, seen, last, rows, size, scale, True, N, WIDTH)
+    tl.store(o + place, sums / mass[:, None], mask=rows[:, None] < size)
+
+
+tuned_attention_kernel = triton.autotune(configs=attention_configurations(), key=["size", "WIDTH"])(attention_kernel)
 tuned_matmul_kernel = triton.autotune(configs=product_configurations(), key=["m", "n", "k"])(matmul_kernel)
 
 
@@ -240,8 +284,31 @@ def matmul(shape, dtype):
     return run, lambda: error_of(c[:8], a[:8].double() @ b.double()), {"operations": 2 * m * n * k}
 
 
+def attention(shape, dtype):
+    heads, size, width = shape
+    q, k, v = (random((heads, size, width), dtype, seed) for seed in (1, 2, 3))
+    o = torch.empty_like(q)
+    scale = width**-0.5
+
+    def run():
+        if DEVICE == "cpu":
+            attention_kernel[(triton.cdiv(size, 32), heads)](q, k, v, o, size, scale, M=32, N=32, WIDTH=width)
+        else:
+            grid = lambda blocks: (triton.cdiv(size, blocks["M"]), heads)
+            tuned_attention_kernel[grid](q, k, v, o, size, scale, WIDTH=width)
+
+    def error():  # of the last head's first and last positions
+        rows = torch.arange(size, device=DEVICE)
+        rows = rows[(rows < 8) | (rows >= size - 8)]
+        logits = q[-1][rows].double() @ k[-1].double().T * scale
+        logits.masked_fill_(torch.arange(size, device=DEVICE)[None, :] > rows[:, None], -float("inf"))
+        return error_of(o[-1][rows], torch.softmax(logits, 1) @ v[-1].double())
+
+    return run, error, {"operations": 2 * heads * size * size * width}
+
+
 KERNELS = {"row_softmax": row_softmax, "layer_norm": layer_norm, "layer_norm_gradient": layer_norm_gradient,
-           "dropout": dropout, "matmul": matmul}
+           "dropout": dropout, "matmul": matmul, "attention": attention}
 
 
 def median_milliseconds(run, seconds=1.5):
@@ -267,7 +334,7 @@ def measure(name, shape, dtypeName):
     torch.cuda.synchronize()
     compileMilliseconds = (time.perf_counter() - begin) * 1e3
     found = error()
-    allowed = 1e-5 if dtypeName == "f32" and name != "matmul" else 4e-3
+    allowed = 1e-5 if dtypeName == "f32" and name not in ("matmul", "attention") else 4e-3
     assert found <= allowed, f"{name}: the result is {found} off"
     milliseconds = median_milliseconds(run)
     result = {"kernel": name, "by": "triton " + triton.__version__, "device": torch.cuda.get_device_name(), "shape": shape,
@@ -281,12 +348,12 @@ def measure(name, shape, dtypeName):
 
 def check():
     for name, kernel in KERNELS.items():
-        shape = {"dropout": (3000,), "matmul": (70, 90, 50)}.get(name, (7, 100))
+        shape = {"dropout": (3000,), "matmul": (70, 90, 50), "attention": (2, 70, 32)}.get(name, (7, 100))
         run, error, _ = kernel(shape, torch.float32)
         run()
         found = error()
         print(f"{name}: {found:.1e} off")
-        assert found <= (4e-3 if name == "matmul" else 1e-5)
+        assert found <= (4e-3 if name in ("matmul", "attention") else 1e-5)
 
 
 def main():

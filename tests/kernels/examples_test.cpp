@@ -290,8 +290,10 @@ TEST_P(Examples, Attention) {
     run(attention(element, headSize, causal),
         {dq.ref(), dk.ref(), dv.ref(), size, heads, scale, o.ref()});
     Numbers want(count);
-    for (int64_t at = 0; at < count; at += size * headSize)
-      examples::attentionOfHead(&q[at], &keys[at], &v[at], size, headSize, scale, causal, &want[at]);
+    for (int64_t i = 0; i < heads * size; ++i) {
+      const int64_t head = i / size * size * headSize, seen = causal ? i % size + 1 : size;
+      examples::attentionRow(&q[i * headSize], &keys[head], &v[head], seen, headSize, scale, &want[i * headSize]);
+    }
     expectClose(o, want);
   }
 }

@@ -284,20 +284,64 @@ StatusOr<ExampleCase> matmulCase(Workplace &w, const Sizes &sizes) {
   return result;
 }
 
+/// Causal; the last head's first and last positions are compared.
+StatusOr<ExampleCase> attentionCase(Workplace &w, const Sizes &sizes) {
+  const int64_t heads = sizes[0], size = sizes[1], width = sizes[2], rows = heads * size;
+  TW_ASSIGN_OR_RETURN(const Drawn q, w.random({rows, width}));
+  TW_ASSIGN_OR_RETURN(const Drawn k, w.random({rows, width}));
+  TW_ASSIGN_OR_RETURN(const Drawn v, w.random({rows, width}));
+  TW_ASSIGN_OR_RETURN(const TensorRef o, w.empty({rows, width}, w.element));
+  const float scale = 1 / std::sqrt(static_cast<float>(width));
+  TW_ASSIGN_OR_RETURN(auto run, w.launchOf(attention(w.element, width, /*causal=*/true), {},
+                                           {q.ref, k.ref, v.ref, size, heads, scale, o}));
+  ExampleCase result = w.done(run, w.bytesOf(4.0 * rows * width));
+  result.operations = 2.0 * rows * size * width; // half of the products' 4: no position sees the later ones
+  result.error = [=, &w]() -> StatusOr<double> {
+    const int64_t head = (rows - size) * width;
+    Numbers keys(size * width), values(size * width), query(width), expected;
+    for (int64_t i = 0; i < size * width; ++i)
+      keys[i] = k[head + i], values[i] = v[head + i];
+    TW_ASSIGN_OR_RETURN(const std::vector<float> found, download(w.device, o.rows(rows - size, size)));
+    std::vector<float> sample;
+    for (int64_t i = 0; i < size; ++i) {
+      if (i >= kSamples && i < size - kSamples) continue;
+      for (int64_t c = 0; c < width; ++c)
+        query[c] = q[head + i * width + c];
+      expected.resize(expected.size() + width);
+      examples::attentionRow(query.data(), keys.data(), values.data(), i + 1, width, scale,
+                             &expected[expected.size() - width]);
+      sample.insert(sample.end(), &found[i * width], &found[i * width] + width);
+    }
+    return distance(sample, expected);
+  };
+  return result;
+}
+
 struct Entry {
   const char *sizes; ///< as a user writes them
   std::size_t count;
-  double tensors; ///< that are as large as the sizes say
+  double (*numbers)(const Sizes &); ///< in all of its tensors, about
   StatusOr<ExampleCase> (*make)(Workplace &, const Sizes &);
 };
 
+/// Of so many tensors as large as the sizes say.
+template <int count> double tensorsOf(const Sizes &sizes) {
+  return count * static_cast<double>(sizes[0]) * static_cast<double>(sizes.size() > 1 ? sizes[1] : 1);
+}
+double productNumbers(const Sizes &sizes) {
+  const double m = sizes[0], n = sizes[1], k = sizes[2];
+  return 2 * m * n + (m + n) * k; // the product and the library's
+}
+double attentionNumbers(const Sizes &sizes) { return tensorsOf<4>(sizes) * static_cast<double>(sizes[2]); }
+
 const std::vector<std::pair<std::string, Entry>> kExamples = {
-    {"vector_add", {"N", 1, 3, vectorAddCase}},
-    {"dropout", {"N", 1, 2, dropoutCase}},
-    {"row_softmax", {"ROWS,COLUMNS", 2, 2, rowSoftmaxCase}},
-    {"layer_norm", {"ROWS,COLUMNS", 2, 2, layerNormCase}},
-    {"layer_norm_gradient", {"ROWS,COLUMNS", 2, 3, layerNormGradientCase}},
-    {"matmul", {"M,N,K", 3, 2, matmulCase}}, // beside its operands
+    {"vector_add", {"N", 1, tensorsOf<3>, vectorAddCase}},
+    {"dropout", {"N", 1, tensorsOf<2>, dropoutCase}},
+    {"row_softmax", {"ROWS,COLUMNS", 2, tensorsOf<2>, rowSoftmaxCase}},
+    {"layer_norm", {"ROWS,COLUMNS", 2, tensorsOf<2>, layerNormCase}},
+    {"layer_norm_gradient", {"ROWS,COLUMNS", 2, tensorsOf<3>, layerNormGradientCase}},
+    {"matmul", {"M,N,K", 3, productNumbers, matmulCase}},
+    {"attention", {"HEADS,POSITIONS,WIDTH", 3, attentionNumbers, attentionCase}},
 };
 
 /// A user error when the sizes are not what an example takes.
@@ -311,12 +355,6 @@ Status checkSizes(const std::string &name, const Entry &entry, const Sizes &size
     found += (found.empty() ? "" : ",") + std::to_string(size);
   return userError(fmt::format("expected --shape {} with --kernel {}, sizes from 1 to 2^31 - 1; found {}",
                                entry.sizes, name, found));
-}
-
-double bytesOfTensors(const Entry &entry, const Sizes &sizes, ElementType element) {
-  const double columns = sizes.size() > 1 ? sizes[1] : 1;
-  const double operands = sizes.size() > 2 ? (sizes[0] + columns) * sizes[2] : 0;
-  return (entry.tensors * sizes[0] * columns + operands) * static_cast<double>(elementBytes(element));
 }
 
 } // namespace
@@ -336,7 +374,8 @@ StatusOr<ExampleCase> makeExample(Device &device, const std::string &name, const
   const auto found =
       std::find_if(kExamples.begin(), kExamples.end(), [&](const auto &e) { return e.first == name; });
   TW_RETURN_IF_ERROR(checkSizes(name, found->second, sizes));
-  TW_RETURN_IF_ERROR(checkFits(bytesOfTensors(found->second, sizes, element), device));
+  TW_RETURN_IF_ERROR(checkFits(
+      found->second.numbers(sizes) * static_cast<double>(elementBytes(element)), device));
   const auto workplace = std::make_shared<Workplace>(device, element);
   return found->second.make(*workplace, sizes);
 }

@@ -189,7 +189,8 @@ Command benchCommand() {
       {"--kernel", "NAME",
        "an example beside a copy of as many bytes, or beside cuBLAS: vector_add or dropout of N, "
        "row_softmax, "
-       "layer_norm or layer_norm_gradient of ROWS,COLUMNS, matmul of M,N,K"},
+       "layer_norm or layer_norm_gradient of ROWS,COLUMNS, matmul of M,N,K, causal attention of "
+       "HEADS,POSITIONS,WIDTH"},
       {"--target", "NAME",
        "what code is for: sm_80, sm_90, …; x86-64-v3, znver4, …; default: all that the device has"},
       {"--loss-only", "", "no gradient; the baseline is the first product", OptionSpec::Kind::flag},

@@ -79,3 +79,18 @@ func.func @loads(%v: !tile.view<?xf32>, %w: !tile.view<?xf32>, %i: index) {
   tile.store %3, %w[%i] : tensor<8x1xf32>, !tile.view<?xf32>
   return
 }
+
+// A product of widened numbers is that of the numbers themselves, if both are of one type.
+// CHECK-LABEL: func.func @dot_of_widened(
+// CHECK-SAME: %[[A:.*]]: tensor<8x16xbf16>, %[[B:.*]]: tensor<16x8xbf16>, %[[H:.*]]: tensor<16x8xf16>
+func.func @dot_of_widened(%a: tensor<8x16xbf16>, %b: tensor<16x8xbf16>, %h: tensor<16x8xf16>)
+    -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  %0 = arith.extf %a : tensor<8x16xbf16> to tensor<8x16xf32>
+  %1 = arith.extf %b : tensor<16x8xbf16> to tensor<16x8xf32>
+  %2 = arith.extf %h : tensor<16x8xf16> to tensor<16x8xf32>
+  // CHECK: tile.dot %[[A]], %[[B]] : tensor<8x16xbf16>, tensor<16x8xbf16>
+  // CHECK: tile.dot %{{.*}}, %{{.*}} : tensor<8x16xf32>, tensor<16x8xf32>
+  %3 = tile.dot %0, %1 : tensor<8x16xf32>, tensor<16x8xf32>
+  %4 = tile.dot %0, %2 : tensor<8x16xf32>, tensor<16x8xf32>
+  return %3, %4 : tensor<8x8xf32>, tensor<8x8xf32>
+}

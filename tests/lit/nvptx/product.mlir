@@ -89,6 +89,29 @@ func.func @tiles(%a: !tile.view<?x?xf32> {tile.name = "a"}, %c: !tile.view<?x?xf
   return
 }
 
+// Of 16-bit numbers tensor cores multiply them: what one product leaves in registers is rounded to the next one's left
+// fragments, and the right operand is copied from memory to shared memory.
+// CHECK-LABEL: func.func @chain(
+// CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// CHECK-NOT: st.shared
+// CHECK: cp.async.cg.shared.global
+// CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
+// CHECK: cvt.rn.bf16x2.f32
+// CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// CHECK-NOT: math.fma
+func.func @chain(%q: !tile.view<?x?xbf16> {tile.name = "q"}, %k: !tile.view<?x?xbf16> {tile.name = "k"},
+                 %v: !tile.view<?x?xbf16> {tile.name = "v"}, %o: !tile.view<?x?xf32> {tile.name = "o", tile.written})
+    attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %s = tile.contract %q[%c0] contracting 1, %k[%c0] contracting 1
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<64x32xf32>
+  %p = arith.truncf %s : tensor<64x32xf32> to tensor<64x32xbf16>
+  %w = tile.load %v[%c0, %c0] : !tile.view<?x?xbf16> -> tensor<32x64xbf16>
+  %x = tile.dot %p, %w : tensor<64x32xbf16>, tensor<32x64xbf16>
+  tile.store %x, %o[%c0, %c0] : tensor<64x64xf32>, !tile.view<?x?xf32>
+  return
+}
+
 // CTAs take programs in the order of their numbers: with rasters of 8 rows not those of their place in the grid.
 // CHECK-LABEL: func.func @ordered(
 // CHECK-NOT: nvvm.read.ptx.sreg.nctaid

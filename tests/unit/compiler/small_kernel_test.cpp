@@ -192,6 +192,81 @@ TEST_P(SmallKernel, AProductOfScoresAndValues) {
   }
 }
 
+/// Where tiles of bf16 numbers come from: rows of memory from one on (which may lie ahead of it), or are computed.
+struct TileSource {
+  int64_t ahead;
+  bool isComputed;
+};
+
+/// c = a·b of one program's tiles of bf16 numbers, a n×depth and b depth×m.
+Kernel productOfTiles(int64_t n, int64_t m, int64_t depth, TileSource source) {
+  return defineKernel("product_of_tiles", "", [=](KernelBuilder &k) {
+    const View a = k.input("a", bf16, 2), b = k.input("b", bf16, 2), c = k.output("c", f32, 2);
+    const auto range = [&](Axis axis, int64_t begin, int64_t extent) {
+      return k.range(axis, k.constant(begin), extent);
+    };
+    const Range rows = k.blockRows(a.dim(0), n), columns = range(Axis::columns, 0, m);
+    Tile left = a.at(rows, range(Axis::columns, 0, depth));
+    Tile right = b.at(range(Axis::rows, -source.ahead, depth), columns);
+    if (source.isComputed) left = rounded(left + 1.0, bf16), right = rounded(right * 2.0, bf16);
+    k.store(c, rows, columns, dot(left, right));
+  });
+}
+
+// Tensor cores multiply them, from memory or from registers: several fragments, warps and lines, and sizes that fill
+// none.
+TEST_P(SmallKernel, ProductsOfTiles) {
+  struct Case {
+    int64_t n, m, depth;
+    TileSource source;
+  };
+  for (const Case &one : {Case{64, 64, 64, {0, false}}, Case{128, 32, 96, {5, false}}, Case{1, 8, 32, {0, false}},
+                          Case{16, 128, 128, {0, true}}, Case{20, 24, 32, {3, true}}, Case{8, 8, 48, {0, false}}}) {
+    const auto [n, m, depth, source] = one;
+    const Kernel kernel = productOfTiles(n, m, depth, source);
+    Halves a(n, depth), b(depth, m);
+    std::vector<float> c(n * m, -1);
+    expectRuns(kernel, {a.ref(), b.ref(), matrixOf(c, n)});
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < m; ++j) {
+        double want = 0;
+        for (int64_t k = source.ahead; k < depth; ++k) {
+          const double x = numberAt(i, k) + (source.isComputed ? 1 : 0), y = numberAt(k - source.ahead, j);
+          want += x * y * (source.isComputed ? 2 : 1);
+        }
+        ASSERT_EQ(c[i * m + j], want) << n << "x" << m << "x" << depth << " at " << i << ", " << j;
+      }
+  }
+}
+
+// What one product leaves in registers is the next one's left operand as it is, in a loop, too.
+TEST_P(SmallKernel, AChainOfProducts) {
+  const int64_t n = 64, keys = 96, step = 32, depth = 64, width = 64;
+  const Kernel kernel = defineKernel("chain", "", [=](KernelBuilder &k) {
+    const View q = k.input("q", bf16, 2), y = k.input("k", bf16, 2), v = k.input("v", bf16, 2);
+    const View o = k.output("o", f32, 2);
+    const Range rows = k.blockRows(q.dim(0), n), columns = k.range(Axis::columns, k.constant(0), width);
+    const Tile none = cast(rows.positions(), f32) * 0.0 + cast(columns.positions(), f32) * 0.0;
+    const auto add = [&](Index at, const std::vector<Tile> &sums) -> std::vector<Tile> {
+      const Range here = k.range(Axis::rows, at, step);
+      const Tile scores = dot(q.rows(rows), y.rows(here).transpose());
+      const Tile cut = select(scores > 8, 8, select(scores < -8, -8, scores)); // exact in bf16
+      return {sums[0] + dot(rounded(cut, bf16), v.at(here, columns))};
+    };
+    k.store(o, rows, columns, k.forRange(k.constant(0), y.dim(0), step, {none}, add)[0]);
+  });
+  Halves q(n, depth), y(keys, depth), v(keys, width);
+  std::vector<float> o(n * width, -1);
+  expectRuns(kernel, {q.ref(), y.ref(), v.ref(), matrixOf(o, n)});
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < width; ++j) {
+      double want = 0;
+      for (int64_t l = 0; l < keys; ++l)
+        want += std::min(std::max(productAt(i, l, depth), -8.0), 8.0) * numberAt(l, j);
+      ASSERT_EQ(o[i * width + j], want) << i << ", " << j;
+    }
+}
+
 /// Numbers of memory that begins `kAhead` numbers ahead of a tensor.
 constexpr int64_t kAhead = 64;
 struct Guarded {
