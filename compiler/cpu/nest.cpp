@@ -54,8 +54,8 @@ private:
   }
 
   /// Whether a strip of the value needs no mask: of memory, or as the truth values that a processor without
-  /// AVX-512 takes apart where they are of several vectors. A value in `seen` was asked for: the first that is
-  /// not of the interior ends the search, so all the others are.
+  /// AVX-512 takes apart where they are of several vectors. A value in `seen` was asked for: the first that
+  /// is not of the interior ends the search, so all the others are.
   static bool isOfInterior(const FunctionLowering &lowering, Value value, llvm::DenseSet<Value> &seen) {
     if (!seen.insert(value).second) return true;
     Operation *op = value.getDefiningOp();

@@ -250,7 +250,8 @@ private:
     std::pair<int64_t, int64_t> bestCost{INT64_MAX, 0};
     std::pair<AxisMap, AxisMap> best;
     // The accumulators of whole rows are the left operand's fragments of the product that sums over them.
-    const bool hasWholeRows = classOf(product.op->getResult(0), 1).isContracted && product.rows >= 16 << total;
+    const bool hasWholeRows =
+        classOf(product.op->getResult(0), 1).isContracted && product.rows >= 16 << total;
     for (int rowBits = hasWholeRows ? total : 0; rowBits <= total; ++rowBits) {
       auto middle = warpBits.begin() + (total - rowBits);
       std::pair<AxisMap, AxisMap> maps{

@@ -31,7 +31,8 @@ using tile::viewOf;
 /// What a tile repeats, or the tile itself.
 Value withoutBroadcasts(Value tile);
 
-/// Whether a register and its neighbour, the other one of an even and an odd number, hold columns side by side.
+/// Whether a register and its neighbour, the other one of an even and an odd number, hold columns side by
+/// side.
 bool isPaired(TileLayout layout, int64_t column);
 
 /// Positions on the left that are compared with a number from which what they begin at can be taken without

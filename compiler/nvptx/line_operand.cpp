@@ -79,7 +79,8 @@ Value LineOperand::isLivePosition(Num position) { return unsignedLess(position -
 
 Value LineOperand::isLiveDepth(Num k, Num depth, Num first) {
   if (!strip.mayBeginAhead) return k < depth;
-  Value isInside = e.b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, (e.wide(k) + first).value, e.i64(0).value);
+  Value isInside =
+      e.b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, (e.wide(k) + first).value, e.i64(0).value);
   return e.both(k < depth, isInside);
 }
 

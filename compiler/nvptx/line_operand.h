@@ -6,8 +6,8 @@
 
 namespace tilewright::nvptx {
 
-/// What a warp multiplies at one depth of 16 of an operand's lines: 4 registers for each 16 rows of a left operand, 2
-/// for each 8 columns of a right one. `map` is of the accumulators along the operand's free axis.
+/// What a warp multiplies at one depth of 16 of an operand's lines: 4 registers for each 16 rows of a left
+/// operand, 2 for each 8 columns of a right one. `map` is of the accumulators along the operand's free axis.
 SmallVector<SmallVector<Value>> loadFragments(FunctionLowering &lowering, const layout::AxisMap &map,
                                               const layout::SharedTile &tile, layout::Side side, Num shared,
                                               int64_t k);

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kBytes = 2, kChunk = 8, kFragmentDepth = 16;
 
-/// A tile's registers to shared memory: element (row, column) to `place(row, column)`, two columns side by side at
-/// once where `pairs`.
+/// A tile's registers to shared memory: element (row, column) to `place(row, column)`, two columns side by
+/// side at once where `pairs`.
 void storeTile(FunctionLowering &lowering, Value tile, bool pairs, llvm::function_ref<Num(Num, Num)> place) {
   Emitter &e = lowering.emitter();
   const TileLayout from = lowering.layouts().of(tile);
@@ -38,13 +38,13 @@ void storeTile(FunctionLowering &lowering, Value tile, bool pairs, llvm::functio
     }
 }
 
-/// The left operand M×K: in the registers that the product's accumulators have in its rows and K columns, which are
-/// what mma.sync takes, or by way of shared memory.
+/// The left operand M×K: in the registers that the product's accumulators have in its rows and K columns,
+/// which are what mma.sync takes, or by way of shared memory.
 class LeftTile {
 public:
   LeftTile(FunctionLowering &lowering, tile::DotOp op, const AxisMap &rows)
-      : lowering(lowering), e(lowering.emitter()), tile(op.getA()), rows(rows),
-        lines{rows.span(), tile::columnsOf(tile.getType()) % 64 == 0 ? 64 : 32, true} {
+      : lowering(lowering), e(lowering.emitter()), tile(op.getA()),
+        rows(rows), lines{rows.span(), tile::columnsOf(tile.getType()) % 64 == 0 ? 64 : 32, true} {
     const TileLayout layout = lowering.layouts().of(tile);
     isInRegisters = *layout.rows == rows &&
                     *layout.columns == layout::accumulatorColumns(tile::columnsOf(tile.getType()), {});
@@ -69,8 +69,8 @@ public:
   }
 
 private:
-  /// Register q of a fragment: rows g + 8·(q%2), depth 2t + 8·(q/2) and the next (see fragments.h); of accumulators
-  /// these are row register q%2 of two and column registers 2·(q/2) and the next of four.
+  /// Register q of a fragment: rows g + 8·(q%2), depth 2t + 8·(q/2) and the next (see fragments.h); of
+  /// accumulators these are row register q%2 of two and column registers 2·(q/2) and the next of four.
   SmallVector<SmallVector<Value>> fragmentsOfRegisters(int64_t k) {
     SmallVector<SmallVector<Value>> result;
     for (int64_t m = 0; m < rows.registers() / 2; ++m) {
@@ -93,13 +93,13 @@ private:
   bool isInRegisters;
 };
 
-/// The right operand K×N, in lines along N: copied from memory without passing through registers where it is a load of
-/// memory that the kernel does not write.
+/// The right operand K×N, in lines along N: copied from memory without passing through registers where it is
+/// a load of memory that the kernel does not write.
 class RightTile {
 public:
   RightTile(FunctionLowering &lowering, tile::DotOp op, const AxisMap &columns)
-      : lowering(lowering), e(lowering.emitter()), tile(op.getB()), columns(columns),
-        lines{columns.span(), tile::rowsOf(tile.getType()), false} {
+      : lowering(lowering), e(lowering.emitter()), tile(op.getB()),
+        columns(columns), lines{columns.span(), tile::rowsOf(tile.getType()), false} {
     auto load = tile.getDefiningOp<tile::LoadOp>();
     if (!load || lowering.readsWritten(load)) return;
     const MemoryView &view = lowering.view(load.getView());
@@ -117,9 +117,8 @@ public:
       commitCopies(e);
       return;
     }
-    storeTile(lowering, tile, /*pairs=*/true, [&](Num k, Num column) {
-      return shared + lines.offset(column, k) + column % kChunk * kBytes;
-    });
+    storeTile(lowering, tile, /*pairs=*/true,
+              [&](Num k, Num column) { return shared + lines.offset(column, k) + column % kChunk * kBytes; });
   }
 
   SmallVector<SmallVector<Value>> fragments(Num shared, int64_t k) {
@@ -140,7 +139,8 @@ SmallVector<Value> multiplyByMma(FunctionLowering &lowering, tile::DotOp op, Til
   Emitter &e = lowering.emitter();
   LeftTile left(lowering, op, *layout.rows);
   RightTile right(lowering, op, *layout.columns);
-  lowering.evaluateAll(op.getA()); // ahead of the barrier, which all threads reach when the slowest has done so
+  lowering.evaluateAll(
+      op.getA()); // ahead of the barrier, which all threads reach when the slowest has done so
   Num ofLeft = lowering.sharedMemory(left.bytes() + right.bytes()), ofRight = ofLeft + left.bytes();
   right.store(ofRight);
   left.store(ofLeft);
@@ -192,7 +192,7 @@ SmallVector<Value> multiplyByFma(FunctionLowering &lowering, tile::DotOp op, Til
 SmallVector<Value> emitDot(FunctionLowering &lowering, tile::DotOp op) {
   const TileLayout layout = lowering.layouts().ofProduct(op);
   SmallVector<Value> values = multiplyFor(op) == Multiply::mma16 ? multiplyByMma(lowering, op, layout)
-                                                                  : multiplyByFma(lowering, op, layout);
+                                                                 : multiplyByFma(lowering, op, layout);
   return redistribute(lowering, values, layout, lowering.layouts().of(op.getResult()), false);
 }
 

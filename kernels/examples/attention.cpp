@@ -50,7 +50,8 @@ Kernel attention(ElementType element, int64_t headSize, bool causal, int64_t blo
 }
 
 Kernel attention(ElementType element, int64_t headSize, bool causal) {
-  return attention(element, headSize, causal, 128, 64);
+  const int64_t blockRows = headSize > 64 ? 64 : 128; // a GPU's threads have room for no more sums
+  return attention(element, headSize, causal, blockRows, 64);
 }
 
 } // namespace tilewright

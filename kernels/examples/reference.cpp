@@ -16,8 +16,8 @@ void softmaxRow(const double *x, int64_t size, double *y) {
     y[j] /= total;
 }
 
-void attentionRow(const double *q, const double *k, const double *v, int64_t seen, int64_t width, double scale,
-                  double *o) {
+void attentionRow(const double *q, const double *k, const double *v, int64_t seen, int64_t width,
+                  double scale, double *o) {
   std::vector<double> weights(seen);
   for (int64_t j = 0; j < seen; ++j)
     weights[j] = scale * std::inner_product(q, q + width, k + j * width, 0.0);

@@ -23,9 +23,10 @@ void layerNormRow(const double *x, const double *gain, const double *bias, int64
 void layerNormGradientRow(const double *dy, const double *x, const double *gain, int64_t size,
                           const RowMoments &moments, double *dx, double *dGain, double *dBias);
 
-/// Attention of one query to the first `seen` keys of its head: o = Σ_j softmax(scale · q·k_j)_j v_j, `width` numbers.
-void attentionRow(const double *q, const double *k, const double *v, int64_t seen, int64_t width, double scale,
-                  double *o);
+/// Attention of one query to the first `seen` keys of its head: o = Σ_j softmax(scale · q·k_j)_j v_j, `width`
+/// numbers.
+void attentionRow(const double *q, const double *k, const double *v, int64_t seen, int64_t width,
+                  double scale, double *o);
 
 /// Philox-4x32-10, as published (see compiler/dsl/random.h).
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);

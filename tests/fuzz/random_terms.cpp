@@ -339,7 +339,9 @@ TermRef RandomTerms::turned(const TermRef &a, const TermRef &b) {
     return term(
         h, 1, a->bound * b->bound * w * h,
         [=](Building &k) {
-          const auto operand = [&](const TermRef &x) { return isNarrow ? rounded(x->tile(k), ElementType::bf16) : x->tile(k); };
+          const auto operand = [&](const TermRef &x) {
+            return isNarrow ? rounded(x->tile(k), ElementType::bf16) : x->tile(k);
+          };
           return sum(dot(operand(a), transpose(operand(b))), Axis::columns);
         },
         [=](const Inputs &in, Place p, int64_t r, int64_t) {

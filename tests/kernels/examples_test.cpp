@@ -287,12 +287,12 @@ TEST_P(Examples, Attention) {
     const auto dv = DeviceTensor::matrix(device, element, heads * size, headSize, v, 1);
     const auto o = empty(heads * size, headSize, element, 3);
     const float scale = 1 / std::sqrt(float(headSize));
-    run(attention(element, headSize, causal),
-        {dq.ref(), dk.ref(), dv.ref(), size, heads, scale, o.ref()});
+    run(attention(element, headSize, causal), {dq.ref(), dk.ref(), dv.ref(), size, heads, scale, o.ref()});
     Numbers want(count);
     for (int64_t i = 0; i < heads * size; ++i) {
       const int64_t head = i / size * size * headSize, seen = causal ? i % size + 1 : size;
-      examples::attentionRow(&q[i * headSize], &keys[head], &v[head], seen, headSize, scale, &want[i * headSize]);
+      examples::attentionRow(&q[i * headSize], &keys[head], &v[head], seen, headSize, scale,
+                             &want[i * headSize]);
     }
     expectClose(o, want);
   }

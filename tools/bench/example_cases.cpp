@@ -374,8 +374,8 @@ StatusOr<ExampleCase> makeExample(Device &device, const std::string &name, const
   const auto found =
       std::find_if(kExamples.begin(), kExamples.end(), [&](const auto &e) { return e.first == name; });
   TW_RETURN_IF_ERROR(checkSizes(name, found->second, sizes));
-  TW_RETURN_IF_ERROR(checkFits(
-      found->second.numbers(sizes) * static_cast<double>(elementBytes(element)), device));
+  TW_RETURN_IF_ERROR(
+      checkFits(found->second.numbers(sizes) * static_cast<double>(elementBytes(element)), device));
   const auto workplace = std::make_shared<Workplace>(device, element);
   return found->second.make(*workplace, sizes);
 }

@@ -93,10 +93,10 @@ func.func @tiles(%a: !tile.view<?x?xf32> {tile.name = "a"}, %c: !tile.view<?x?xf
 // fragments, and the right operand is copied from memory to shared memory.
 // CHECK-LABEL: func.func @chain(
 // CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// CHECK: cvt.rn.bf16x2.f32
 // CHECK-NOT: st.shared
 // CHECK: cp.async.cg.shared.global
 // CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
-// CHECK: cvt.rn.bf16x2.f32
 // CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // CHECK-NOT: math.fma
 func.func @chain(%q: !tile.view<?x?xbf16> {tile.name = "q"}, %k: !tile.view<?x?xbf16> {tile.name = "k"},

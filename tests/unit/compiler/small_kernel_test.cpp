@@ -192,7 +192,8 @@ TEST_P(SmallKernel, AProductOfScoresAndValues) {
   }
 }
 
-/// Where tiles of bf16 numbers come from: rows of memory from one on (which may lie ahead of it), or are computed.
+/// Where tiles of bf16 numbers come from: rows of memory from one on (which may lie ahead of it), or are
+/// computed.
 struct TileSource {
   int64_t ahead;
   bool isComputed;
@@ -213,15 +214,16 @@ Kernel productOfTiles(int64_t n, int64_t m, int64_t depth, TileSource source) {
   });
 }
 
-// Tensor cores multiply them, from memory or from registers: several fragments, warps and lines, and sizes that fill
-// none.
+// Tensor cores multiply them, from memory or from registers: several fragments, warps and lines, and sizes
+// that fill none.
 TEST_P(SmallKernel, ProductsOfTiles) {
   struct Case {
     int64_t n, m, depth;
     TileSource source;
   };
-  for (const Case &one : {Case{64, 64, 64, {0, false}}, Case{128, 32, 96, {5, false}}, Case{1, 8, 32, {0, false}},
-                          Case{16, 128, 128, {0, true}}, Case{20, 24, 32, {3, true}}, Case{8, 8, 48, {0, false}}}) {
+  for (const Case &one :
+       {Case{64, 64, 64, {0, false}}, Case{128, 32, 96, {5, false}}, Case{1, 8, 32, {0, false}},
+        Case{16, 128, 128, {0, true}}, Case{20, 24, 32, {3, true}}, Case{8, 8, 48, {0, false}}}) {
     const auto [n, m, depth, source] = one;
     const Kernel kernel = productOfTiles(n, m, depth, source);
     Halves a(n, depth), b(depth, m);
