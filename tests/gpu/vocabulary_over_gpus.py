@@ -417,6 +417,8 @@ def main() -> int:
     if on_gpu():
         tw.check()
     say(f"{len(failed)} checks failed" if failed else "all checks passed")
+    synchronize()
+    dist.barrier()  # none leaves while another still waits for what it sends
     dist.destroy_process_group()
     return 1 if failed else 0
 

@@ -3,12 +3,14 @@
 Each test runs a function of this file in several processes; what it raises there fails the test.
 """
 
+import gc
 import math
 import multiprocessing
 import os
 import socket
 import time
 import traceback
+import weakref
 from datetime import timedelta
 
 import pytest
@@ -18,6 +20,7 @@ import torch.distributed as dist
 import reference
 import tilewright
 from tilewright.torch import _sharded, linear_cross_entropy
+from tilewright.torch.compat import cut_cross_entropy
 
 SIZES = {1: [50], 2: [37, 13], 3: [20, 29, 1], 4: [16, 8, 20, 6]}
 ROWS, HIDDEN, CLASSES = 24, 20, 50
@@ -391,6 +394,29 @@ def test_nothing_hangs_past_the_timeout_of_the_group():
     ranks = Ranks(2)
     ranks.run(_one_does_not_come)
     ranks.stop()
+
+
+def _is_gone_when_destroyed(rank, ranks):
+    """Threads of a group that outlived destroy_process_group could abort the process at its end."""
+    group = dist.new_group()
+    options = cut_cross_entropy.VocabParallelOptions.from_vocab(CLASSES, group)
+    x, w, y = problem()
+    mine = w.detach()[options.start:options.stop].requires_grad_()
+    linear_cross_entropy(x, mine, y, group=group).backward()
+    cut_cross_entropy.linear_cross_entropy(x, mine, y, vocab_parallel_options=options).backward()
+    loss = linear_cross_entropy(x, mine, y, group=group, reduction="none").sum()
+    seen = weakref.ref(group)
+    dist.barrier()
+    dist.destroy_process_group(group)
+    del group, options
+    gc.collect()
+    assert seen() is None
+    with pytest.raises(tilewright.UserError, match="found one that was destroyed"):
+        loss.backward()
+
+
+def test_a_group_that_is_destroyed_is_not_kept():
+    run(2, _is_gone_when_destroyed)
 
 
 def _as_a_module(rank, ranks):

@@ -5,6 +5,7 @@ torch.distributed moves what crosses between ranks; see _sharded.py.
 """
 
 import os
+import weakref
 from typing import NamedTuple, Tuple
 
 import torch
@@ -17,11 +18,23 @@ REDUCTIONS = ("all_reduce", "reduce_scatter", "none")
 
 
 class Shard(NamedTuple):
-    """The classes of this rank among those of all."""
+    """The classes of this rank among those of all.
 
-    group: dist.ProcessGroup
+    Shards are kept for later calls, and they do not keep their group alive. A group's threads end when nothing refers
+    to it any more; threads that live on until the interpreter ends can abort the process there.
+    """
+
+    group_reference: weakref.ref
     rank: int
     sizes: Tuple[int, ...]
+
+    @property
+    def group(self) -> dist.ProcessGroup:
+        group = self.group_reference()
+        if group is None:
+            raise UserError("group: expected a process group that exists until the backward call is done, found one "
+                            "that was destroyed")
+        return group
 
     @property
     def first(self) -> int:
@@ -56,7 +69,7 @@ def _of_all_ranks(value, group) -> list:
     return everyone
 
 
-_agreed = {}
+_agreed = weakref.WeakKeyDictionary()  # by group: what its ranks were found to agree on
 
 
 def shard_of(group: dist.ProcessGroup, classes: int, facts: dict) -> Shard:
@@ -71,15 +84,16 @@ def shard_of(group: dist.ProcessGroup, classes: int, facts: dict) -> Shard:
         tilewright.UserError: on every rank, if the facts differ; it names both ranks and what they have. If a rank has
             no class.
     """
-    key = (group, classes, *facts.values())
-    if key not in _agreed or _compares_always():
+    agreed = _agreed.setdefault(group, {})
+    key = (classes, *facts.values())
+    if key not in agreed or _compares_always():
         everyone = _of_all_ranks((classes, facts), group)
         _expect_equal([others for _, others in everyone])
         sizes = tuple(size for size, _ in everyone)
         if min(sizes) < 1:
             raise UserError(f"group: expected 1 class or more on every rank, found {sizes}")
-        _agreed[key] = Shard(group, dist.get_rank(group), sizes)
-    return _agreed[key]
+        agreed[key] = Shard(weakref.ref(group), dist.get_rank(group), sizes)
+    return agreed[key]
 
 
 def compare_schedules(shard: Shard, key: tuple, schedule: str) -> None:
@@ -88,10 +102,12 @@ def compare_schedules(shard: Shard, key: tuple, schedule: str) -> None:
     Raises:
         tilewright.UserError: on every rank, if plans differ: their collectives would not fit together.
     """
+    group = shard.group
+    agreed = _agreed.setdefault(group, {})
     key = (shard, key)
-    if key not in _agreed or _compares_always():
-        _expect_equal(_of_all_ranks({"schedule": schedule}, shard.group))
-        _agreed[key] = None
+    if key not in agreed or _compares_always():
+        _expect_equal(_of_all_ranks({"schedule": schedule}, group))
+        agreed[key] = None
 
 
 def all_class_weights(class_weight: Tensor, shard: Shard) -> Tensor:

@@ -1,5 +1,6 @@
 """Apple's cut_cross_entropy."""
 
+import weakref
 from dataclasses import dataclass
 from typing import Optional, Union
 
@@ -32,7 +33,7 @@ class VocabParallelOptions:
     for_vocab = from_vocab
 
 
-_agreed = set()  # of (group, start, stop): ranges that are known to follow each other
+_agreed = weakref.WeakKeyDictionary()  # by group: (start, stop) of this rank that are known to follow the others'
 
 
 def _group_of(options, classes: int):
@@ -41,13 +42,14 @@ def _group_of(options, classes: int):
         raise UserError(f"vocab_parallel_options: expected {classes} classes, as c has rows, found {options.start} to "
                         f"{options.stop}")
     group = torch.distributed.group.WORLD if options.group is None else options.group
-    key = (group, options.start, options.stop)
-    if key not in _agreed:
+    agreed = _agreed.setdefault(group, set())
+    mine = (options.start, options.stop)
+    if mine not in agreed:
         ranges = [None] * torch.distributed.get_world_size(group)
-        torch.distributed.all_gather_object(ranges, (options.start, options.stop), group=group)
+        torch.distributed.all_gather_object(ranges, mine, group=group)
         if [start for start, _ in ranges] != [0] + [stop for _, stop in ranges[:-1]]:
             raise UserError(f"vocab_parallel_options: expected ranges that follow each other by rank, found {ranges}")
-        _agreed.add(key)
+        agreed.add(mine)
     return group
 
 
