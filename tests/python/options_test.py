@@ -189,3 +189,15 @@ def test_workspace_limit(device):
     assert torch.allclose(tw.linear_cross_entropy(x, w, y, workspace_limit=1 << 20), tw.linear_cross_entropy(x, w, y))
     with pytest.raises(ValueError, match="workspace"):
         tw.linear_cross_entropy(x, w, y, workspace_limit=1)
+
+
+def test_small_probabilities_are_kept_where_asked_for(device):
+    """bfloat16 gradients take probabilities below 2^-30 as 0, unless quiet_zeros=False."""
+    x = 30 * torch.eye(8, H, device=device)  # logits: 30 of the label, 0 of all others, whose share is e^-30 = 2^-43
+    x, w, y = x.bfloat16(), torch.eye(V, H, device=device).bfloat16().requires_grad_(), torch.arange(8, device=device)
+    exact = w.detach().double().requires_grad_()
+    expected, = torch.autograd.grad(reference.linear_cross_entropy(x, exact, y, reduction="sum")[0], exact)
+    for quiet_zeros in (True, False):
+        loss = tw.linear_cross_entropy(x, w, y, reduction="sum", quiet_zeros=quiet_zeros)
+        found, = torch.autograd.grad(loss, w)
+        assert not found[8:].any() if quiet_zeros else reference.relative(found[8:], expected[8:]) < 1e-2

@@ -1,17 +1,6 @@
-"""A vocabulary shared among processes (gloo, on the CPU) gives what one process computes.
+"""A vocabulary shared among processes gives what one process computes. Processes with gloo, on the CPU: see ranks.py."""
 
-Each test runs a function of this file in several processes; what it raises there fails the test.
-"""
-
-import gc
 import math
-import multiprocessing
-import os
-import socket
-import time
-import traceback
-import weakref
-from datetime import timedelta
 
 import pytest
 import torch
@@ -19,99 +8,14 @@ import torch.distributed as dist
 
 import reference
 import tilewright
-from tilewright.torch import _sharded, linear_cross_entropy
-from tilewright.torch.compat import cut_cross_entropy
-
-SIZES = {1: [50], 2: [37, 13], 3: [20, 29, 1], 4: [16, 8, 20, 6]}
-ROWS, HIDDEN, CLASSES = 24, 20, 50
-
-
-def _serve(rank, ranks, port, connection):
-    """One rank: runs what arrives until None does, and answers with the traceback of what it raised."""
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), TILEWRIGHT_NUM_THREADS="1")
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=ranks, timeout=timedelta(seconds=60))
-    while (work := connection.recv()) is not None:
-        function, arguments = work
-        try:
-            function(rank, ranks, *arguments)
-            connection.send(None)
-        except BaseException:
-            connection.send(traceback.format_exc())
-
-
-class Ranks:
-    """Processes that are ranks of one group."""
-
-    def __init__(self, ranks):
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["torch", "torch.distributed"])
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        ends = [context.Pipe() for _ in range(ranks)]
-        self.connections = [end[0] for end in ends]
-        self.processes = [context.Process(target=_serve, args=(rank, ranks, port, ends[rank][1]), daemon=True)
-                          for rank in range(ranks)]
-        for process in self.processes:
-            process.start()
-        for end in ends:
-            end[1].close()
-
-    def run(self, function, *arguments):
-        for connection in self.connections:
-            connection.send((function, arguments))
-        failures = []
-        for rank, connection in enumerate(self.connections):
-            try:
-                answer = connection.recv() if connection.poll(120) else "no answer within two minutes"
-            except EOFError:
-                answer = None if function is _one_dies else "the process died"
-            if answer is not None:
-                failures.append(f"rank {rank}: {answer}")
-        assert not failures, "\n".join(failures)
-
-    def stop(self):
-        for process in self.processes:
-            process.kill()
-
-
-_running = {}
+from ranks import CLASSES, HIDDEN, ROWS, SIZES, problem, run, same_on_all, shard_of, stop_all
+from tilewright.torch import linear_cross_entropy
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _processes():
     yield
-    for ranks in _running.values():
-        ranks.stop()
-
-
-def run(ranks, function, *arguments):
-    """Runs function(rank, ranks, *arguments) in as many processes, which later tests use again."""
-    if ranks not in _running:
-        _running[ranks] = Ranks(ranks)
-    _running[ranks].run(function, *arguments)
-
-
-def problem(dtype=torch.float32, ignored=True):
-    torch.manual_seed(7)
-    x = torch.randn(ROWS, HIDDEN, dtype=dtype, requires_grad=True)
-    w = torch.randn(CLASSES, HIDDEN, dtype=dtype, requires_grad=True)
-    y = torch.randint(0, CLASSES, (ROWS,))
-    if ignored:
-        y[::5] = -100
-    return x, w, y
-
-
-def shard_of(tensor, rank, ranks):
-    return None if tensor is None else tensor.detach().split(SIZES[ranks])[rank].clone()
-
-
-def same_on_all(tensor):
-    """Fails unless all ranks have the same bits."""
-    others = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
-    dist.all_gather(others, tensor.contiguous())
-    assert all(torch.equal(tensor, other) for other in others)
+    stop_all()
 
 
 def check(rank, ranks, options, with_bias, with_weight, dtype, tolerance):
@@ -335,90 +239,6 @@ def test_a_dtensor_over_a_named_dimension_of_a_mesh(as_mesh, replicated):
     run(4, _over_a_mesh, as_mesh, replicated)
 
 
-def _disagree(rank, ranks):
-    x, w, y = problem()
-    with pytest.raises(tilewright.UserError, match="same z_loss on all ranks, found 0.3 on rank 0 and 1.3 on rank 1"):
-        linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD, z_loss=0.3 + rank)
-
-
-def test_ranks_that_ask_for_different_things_are_told():
-    run(2, _disagree)
-
-
-def _no_class_here(rank, ranks):
-    x, w, y = problem()
-    with pytest.raises(tilewright.UserError, match=r"group: expected 1 class or more on every rank, found \(50, 0\)"):
-        linear_cross_entropy(x, w[:0] if rank else w, y, group=dist.group.WORLD)
-
-
-def test_a_rank_without_classes_is_an_error_on_all():
-    run(2, _no_class_here)
-
-
-def _disagree_later(rank, ranks):
-    x, w, y = problem()
-    os.environ["TILEWRIGHT_CHECK_RANKS"] = "1"
-    for z_loss in (0.0, 0.1):  # all ranks agreed on both
-        linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD, z_loss=z_loss)
-    with pytest.raises(tilewright.UserError, match="on rank 0 and .* on rank 1"):
-        linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD, z_loss=0.1 * rank)
-    del os.environ["TILEWRIGHT_CHECK_RANKS"]
-
-
-def test_a_debug_mode_compares_every_call():
-    run(2, _disagree_later)
-
-
-def _one_dies(rank, ranks):
-    x, w, y = problem()
-    linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD)
-    if rank == 1:  # after its first gather, and before its part of dX is added up
-        _sharded._Run._add_up = lambda *_: os._exit(0)
-    with pytest.raises(RuntimeError):
-        linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD)
-
-
-def _one_does_not_come(rank, ranks):
-    group = dist.new_group(timeout=timedelta(seconds=3))
-    x, w, y = problem()
-    linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=group)
-    if rank == 1:
-        return time.sleep(6)
-    begin = time.monotonic()
-    with pytest.raises(RuntimeError, match="[Tt]imed out|[Tt]imeout"):
-        linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=group)
-    assert time.monotonic() - begin < 30
-
-
-def test_nothing_hangs_past_the_timeout_of_the_group():
-    ranks = Ranks(2)
-    ranks.run(_one_does_not_come)
-    ranks.stop()
-
-
-def _is_gone_when_destroyed(rank, ranks):
-    """Threads of a group that outlived destroy_process_group could abort the process at its end."""
-    group = dist.new_group()
-    options = cut_cross_entropy.VocabParallelOptions.from_vocab(CLASSES, group)
-    x, w, y = problem()
-    mine = w.detach()[options.start:options.stop].requires_grad_()
-    linear_cross_entropy(x, mine, y, group=group).backward()
-    cut_cross_entropy.linear_cross_entropy(x, mine, y, vocab_parallel_options=options).backward()
-    loss = linear_cross_entropy(x, mine, y, group=group, reduction="none").sum()
-    seen = weakref.ref(group)
-    dist.barrier()
-    dist.destroy_process_group(group)
-    del group, options
-    gc.collect()
-    assert seen() is None
-    with pytest.raises(tilewright.UserError, match="found one that was destroyed"):
-        loss.backward()
-
-
-def test_a_group_that_is_destroyed_is_not_kept():
-    run(2, _is_gone_when_destroyed)
-
-
 def _as_a_module(rank, ranks):
     x, w, y = problem()
     head = tilewright.torch.nn.LinearCrossEntropyLoss(HIDDEN, SIZES[ranks][rank], group=dist.group.WORLD,
@@ -435,12 +255,6 @@ def _as_a_module(rank, ranks):
 
 def test_a_module():
     run(2, _as_a_module)
-
-
-def test_a_rank_that_dies_is_torchs_error_on_the_others():
-    ranks = Ranks(2)
-    ranks.run(_one_dies)
-    ranks.stop()
 
 
 def _wrong_reduction(rank, ranks):
@@ -488,59 +302,6 @@ def test_chunks_of_rows(reduction):
     run(2, _in_chunks, reduction)
 
 
-def _different_needs(rank, ranks, needs, reduction, dx_reduce, dtype):
-    """Each rank wants the gradients of what `needs` has for it: of x, of w."""
-    x, w, y = problem(dtype)
-    wanted = reference.linear_cross_entropy(x, w, y, reduction=reduction)[0].sum()
-    d_x, d_w = torch.autograd.grad(wanted, [x, w])
-    of_x, of_w = needs[rank]
-    scatters = dx_reduce == "reduce_scatter"
-    rows = (x.detach().chunk(ranks)[rank] if scatters else x.detach()).clone().requires_grad_(of_x)
-    mine = shard_of(w, rank, ranks).requires_grad_(of_w)
-    loss = linear_cross_entropy(rows, mine, y, group=dist.group.WORLD, reduction=reduction, dx_reduce=dx_reduce)
-    loss.sum().backward()  # on all ranks, whatever they want
-    tolerance = 2e-5 if dtype == torch.float32 else 8e-3
-    assert (rows.grad is not None, mine.grad is not None) == (of_x, of_w)
-    if of_x:
-        assert reference.relative(rows.grad, d_x.chunk(ranks)[rank] if scatters else d_x) < tolerance
-    if of_w:
-        assert reference.relative(mine.grad, d_w.split(SIZES[ranks])[rank]) < tolerance
-
-
-ALL, OF_X, OF_W, NONE = (True, True), (True, False), (False, True), (False, False)
-
-
-@pytest.mark.parametrize("reduction", ["mean", "none"])
-@pytest.mark.parametrize("needs", [(ALL, OF_X), (ALL, OF_W), (OF_W, ALL), (OF_X, OF_W), (ALL, NONE), (NONE, OF_W)],
-                         ids=str)
-def test_ranks_may_want_different_gradients(needs, reduction):  # fla 1253
-    run(2, _different_needs, needs, reduction, "all_reduce", torch.float32)
-
-
-@pytest.mark.parametrize("needs", [(ALL, OF_X), (OF_W, ALL), (NONE, ALL)], ids=str)
-def test_ranks_that_want_different_gradients_of_rows_over_ranks(needs):
-    run(2, _different_needs, needs, "none", "reduce_scatter", torch.float32)
-
-
-@pytest.mark.parametrize("reduction", ["mean", "none"])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_ranks_that_want_different_gradients_of_16_bits(dtype, reduction):
-    run(2, _different_needs, (ALL, OF_X), reduction, "all_reduce", dtype)
-    run(2, _different_needs, (OF_W, ALL), reduction, "all_reduce", dtype)
-
-
-def _parts_that_not_all_want(rank, ranks):
-    """What rank 1 does not want it does not make, and its part of dX is not there for the caller to add up."""
-    x, w, y = problem()
-    x = x.detach().requires_grad_(rank == 0)
-    linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD, dx_reduce="none").backward()
-    assert (x.grad is not None) == (rank == 0)
-
-
-def test_no_reduction_and_different_gradients():
-    run(2, _parts_that_not_all_want)
-
-
 def _twice(rank, ranks):
     x, w, y = problem()
     mine = shard_of(w, rank, ranks).requires_grad_(True)
@@ -583,47 +344,6 @@ def _onto_main_grad(rank, ranks):
 
 def test_a_main_gradient():
     run(2, _onto_main_grad)
-
-
-_FIRST = ("variant=chunked chunk_rows=16 forward_rows=32 forward_columns=32 forward_step=0 dx_rows=32 dx_columns=32 "
-          "dx_step=0 dw_rows=32 dw_columns=32 dw_step=0")
-
-
-def _told_by_rank_0(rank, ranks, reduction):
-    """Rank 0 has the configuration of a call of its own, without a group, and tells the others."""
-    x, w, y = problem()
-    wanted = reference.linear_cross_entropy(x, w, y, reduction=reduction)[0].sum()
-    d_x, d_w = torch.autograd.grad(wanted, [x, w])
-    mine = shard_of(w, rank, ranks).requires_grad_(True)
-    text = [None]
-    if rank == 0:
-        linear_cross_entropy(x, mine, y.clamp(max=15), configuration=_FIRST)
-        text[0] = tilewright.torch.prepared_calls()[-1].configuration
-    dist.broadcast_object_list(text)
-    assert "chunk_rows=16" in text[0]
-    linear_cross_entropy(x, mine, y, group=dist.group.WORLD, reduction=reduction,
-                         configuration=text[0]).sum().backward()
-    assert tilewright.torch.prepared_calls()[-1].configuration == text[0]
-    assert "2 at a time" in tilewright.torch.prepared_calls()[-1].description  # 24 rows: two chunks
-    assert reference.relative(x.grad, d_x) < 2e-5
-    assert reference.relative(mine.grad, d_w.split(SIZES[ranks])[rank]) < 2e-5
-
-
-@pytest.mark.parametrize("reduction", ["mean", "none"])
-def test_a_configuration_of_one_rank_is_given_to_all(reduction):
-    run(2, _told_by_rank_0, reduction)
-
-
-def _other_configurations(rank, ranks):
-    x, w, y = problem()
-    texts = [_FIRST.replace("chunk_rows=16", f"chunk_rows={rows}") for rows in (8, 24)]  # new to both ranks
-    with pytest.raises(tilewright.UserError, match="same configuration .*chunk_rows=8 .* on rank 0 and .*chunk_rows=24 "
-                                                   ".* on rank 1"):
-        linear_cross_entropy(x, shard_of(w, rank, ranks), y, group=dist.group.WORLD, configuration=texts[rank])
-
-
-def test_ranks_that_pin_different_configurations_are_told():
-    run(2, _other_configurations)
 
 
 def _compiled(rank, ranks, dx_reduce, options):

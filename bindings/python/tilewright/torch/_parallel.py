@@ -7,7 +7,7 @@ import torch.distributed
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from . import _autograd, _sharded, _sharded_ops, _vocabulary, functional  # noqa: F401 (torch's operations)
+from . import _autograd, _ops, _sharded, _sharded_ops, _vocabulary, functional  # noqa: F401 (torch's operations)
 from ._plans import Asked, LinearPlan, cast
 
 
@@ -180,7 +180,8 @@ def linear_cross_entropy(group, dx_reduce: str, input, linear_weight, target, *,
     else:
         facts = {"call": "eager", "shape of input": tuple(hidden.shape),
                  "type": (str(plan.compute), *map(str, plan.dtypes)), "dx_reduce": dx_reduce,
-                 "grad mode": torch.is_grad_enabled(), **options, "wants": wants,
+                 "grad mode": torch.is_grad_enabled(), "allow_tf32": _ops.allows_tf32(hidden), **options,
+                 "wants": wants,
                  "tensors": tuple(tensor is not None for tensor in tensors)}
         outputs = _at_once(_vocabulary.shard_of(group, linear_weight.shape[0], facts), dx_reduce, given, plan,
                            asked.needs)
