@@ -19,11 +19,11 @@ def problem(device, dtype=torch.float32, n=N, h=H, v=V):
     return x, w, y
 
 
-def options(device):
+def options(device, n=N, v=V):
     """Keywords by name; each test takes them from here, with tensors on its device."""
-    bias = torch.randn(V).to(device).requires_grad_()
-    weight = torch.rand(V).to(device)
-    row_weight = torch.rand(N).to(device).requires_grad_()
+    bias = torch.randn(v).to(device).requires_grad_()
+    weight = torch.rand(v).to(device)
+    row_weight = torch.rand(n).to(device).requires_grad_()
     return {
         "plain": {},
         "bias": {"linear_bias": bias},
@@ -98,24 +98,52 @@ def test_what_is_returned(device):
     assert tw.linear_cross_entropy(x, w, y).shape == ()
 
 
+def check_gradients(function, *inputs, nondet_tol=0.0):
+    """torch's gradcheck, in float32: the step and what is allowed are as wide as that takes."""
+    assert gradcheck(function, inputs, eps=1e-2, atol=3e-3, rtol=1e-2, nondet_tol=nondet_tol)
+
+
 @pytest.mark.filterwarnings("ignore:Input #")
-@pytest.mark.parametrize("name", ["plain", "bias", "smoothing", "z loss", "softcap", "margin"])
+@pytest.mark.parametrize("name", NAMES)
 def test_gradcheck(device, name):
     x, w, y = problem(device, n=6, h=5, v=11)
-    given = dict(options(device)[name])
-    if "linear_bias" in given:
-        given["linear_bias"] = torch.randn(11, device=device, requires_grad=True)
-    bias = [given.pop("linear_bias")] if "linear_bias" in given else []
+    given = options(device, 6, 11)[name]
+    trained = [key for key, value in given.items() if getattr(value, "requires_grad", False)]
+    inputs = [x, w, *(given[key] for key in trained)]
 
-    def loss(x, w, *bias):
-        out = tw.linear_cross_entropy(x, w, y, linear_bias=bias[0] if bias else None, return_lse=True,
-                                      return_entropy=True, reduction="none", **given)
+    def of_rows(x, w, *others):
+        out = tw.linear_cross_entropy(x, w, y, **{**given, **dict(zip(trained, others))}, return_lse=True,
+                                      return_entropy=True, reduction="none")
         return out.loss, out.lse, out.entropy
 
-    assert gradcheck(loss, (x, w, *bias), eps=1e-2, atol=3e-3, rtol=1e-2, nondet_tol=0.0)
+    check_gradients(of_rows, *inputs)
     # The first backward call scales saved gradients, a second makes them again: other sums, other last bits.
-    assert gradcheck(lambda *t: tw.linear_cross_entropy(*t[:2], y, linear_bias=t[2] if bias else None, **given),
-                     (x, w, *bias), eps=1e-2, atol=3e-3, rtol=1e-2, nondet_tol=1e-5)
+    check_gradients(lambda x, w, *others: tw.linear_cross_entropy(x, w, y, **{**given, **dict(zip(trained, others))}),
+                    *inputs, nondet_tol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Input #")
+@pytest.mark.parametrize("given", [{}, {"temperature": 0.7, "softcap": 5.0}], ids=str)
+def test_gradcheck_of_selected_log_probs(device, given):
+    x, w, y = problem(device, n=6, h=5, v=11)
+    bias = torch.randn(11, device=device, requires_grad=True)
+    check_gradients(lambda x, w, b: tw.selected_log_probs(x, w, y, linear_bias=b, **given), x, w, bias)
+
+
+@pytest.mark.filterwarnings("ignore:Input #")
+@pytest.mark.parametrize("given", [
+    {}, {"weighted": True, "label_smoothing": 0.1, "z_loss": 0.01, "logit_scale": 0.8, "softcap": 4.0}], ids=str)
+def test_gradcheck_of_cross_entropy(device, given):
+    given = dict(given)
+    weight = torch.rand(11, device=device) if given.pop("weighted", False) else None
+    z, y = torch.randn(6, 11, device=device, requires_grad=True), problem(device, n=6, h=5, v=11)[2]
+
+    def of_rows(z):
+        out = tw.cross_entropy(z, y, weight, reduction="none", return_lse=True, return_entropy=True, **given)
+        return out.loss, out.lse, out.entropy
+
+    check_gradients(of_rows, z)
+    check_gradients(lambda z: tw.cross_entropy(z, y, weight, **given), z)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])

@@ -1,6 +1,7 @@
 """Where users of other libraries were hurt. Each test names its trap; the numbers are those libraries' issues."""
 
 import copy
+import gc
 import threading
 
 import pytest
@@ -167,7 +168,7 @@ def test_main_grad_of_a_tied_weight(device):
 
 
 def test_float16_with_a_gradient_scaler(device):
-    """1/N is subnormal in float16 from N = 65536 on: the gradients of the mean must not be lost before they are scaled."""
+    """1/N is subnormal in float16 from N = 65536 on: a mean's gradients must not be lost before they are scaled."""
     n = 1 << 16
     x = torch.randn(n, 8, device=device).half().requires_grad_()
     w = (torch.randn(50, 8, device=device) * 0.3).half().requires_grad_()
@@ -386,6 +387,37 @@ def test_capture_in_a_cuda_graph():  # Liger 1292, torchtitan 3559
     y[2] = 0
     graph.replay()
     tw.check()
+
+
+def test_what_a_cuda_graph_captured_outlives_the_kept_calls():
+    """Backward calls that write where they are told to: of main_grad, and of logits in their own memory."""
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    x, w, y = problem("cuda")
+    w.main_grad = torch.zeros(V, H, device="cuda")
+    z = torch.randn(N, V, device="cuda", requires_grad=True)
+
+    def step():
+        w.main_grad.zero_()
+        dx, = torch.autograd.grad(tw.linear_cross_entropy(x, w, y, main_grad=True) * 2, [x])
+        dz, = torch.autograd.grad(tw.cross_entropy(z * 1.0, y, inplace_backward=True), z)
+        return [dx, w.main_grad, dz]
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        step()
+        expected = [made.clone() for made in step()]
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        found = step()
+    tw.forget_prepared_calls()
+    gc.collect()
+    for made in found:
+        made.fill_(float("nan"))
+    graph.replay()
+    torch.cuda.synchronize()
+    assert all(torch.equal(a, b) for a, b in zip(found, expected))
 
 
 def test_no_host_synchronisation():

@@ -203,9 +203,10 @@ _cache = _Cache(_CAPACITY)
 _captured = set()  # calls of CUDA graphs: kept for good, as nobody says when a graph is gone
 
 
-def keep_for_good(prepared) -> None:
-    """The call is one of a CUDA graph."""
-    _captured.add(prepared)
+def keep_if_captured(device: Device, prepared) -> None:
+    """Keeps a call that is about to be run where a CUDA graph captures it: the graph replays its kernels."""
+    if device.is_cuda and torch._C._cuda_isCurrentStreamCapturing():
+        _captured.add(prepared)
 
 
 class Entry:
@@ -219,8 +220,7 @@ class Entry:
 
     def run(self, inputs: List[Tensor], device: Device, reports: bool) -> List[Tensor]:
         """The outputs, in memory of torch's."""
-        if device.is_cuda and torch._C._cuda_isCurrentStreamCapturing():
-            keep_for_good(self.prepared)
+        keep_if_captured(device, self.prepared)
         outputs = [torch.empty_like(form) for form in self.forms]
         self.prepared.run(inputs + outputs, reports)
         return outputs
@@ -266,6 +266,7 @@ def run_onto(device: Device, kind: Kind, options: Options, inputs: tuple, output
     key = (device.torch_device, kind.which, kind.passes, options, tuple(outputs), *map(signature, inputs),
            *map(signature, outputs.values()))
     entry = _cache.get(key) or _cache.put(key, Entry(_prepare(device, kind, options, inputs, outputs), []))
+    keep_if_captured(device, entry.prepared)
     entry.prepared.run([*(tensor for tensor in inputs if tensor is not None), *outputs.values()], reports=False)
 
 

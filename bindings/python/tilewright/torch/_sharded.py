@@ -180,8 +180,7 @@ def _run(shard: Shard, dx_reduce: str, which_pass: int, options: Options, inputs
     makes_gradients = any(name in outputs for name in ("d_hidden", "d_weight", "d_bias"))
     of_all = (which_pass, options, inputs["hidden"].shape, tensors["hidden"].dtype, makes_gradients)
     _vocabulary.compare_schedules(shard, of_all, entry.prepared.schedule)
-    if device.is_cuda and torch._C._cuda_isCurrentStreamCapturing():
-        _calls.keep_for_good(entry.prepared)
+    _calls.keep_if_captured(device, entry.prepared)
     d_hidden = outputs.get("d_hidden")
     mine = entry.prepared.run(list(tensors.values()), d_hidden, dx_reduce, reports)
     return [mine if name == "d_hidden" else tensor for name, tensor in outputs.items()]
