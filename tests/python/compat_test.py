@@ -243,7 +243,13 @@ def models():
         "Qwen2Config": {**small, "tie_word_embeddings": True},
         "Gemma2Config": {**small, "final_logit_softcapping": 5.0},
         "GraniteConfig": {**small, "logits_scaling": 4.0},
+        "Gemma3TextConfig": {**small},
+        "CohereConfig": {**small, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2},
+        "Qwen3MoeConfig": {**small, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
         "GPT2Config": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=V, n_positions=64),
+        "BloomConfig": dict(hidden_size=32, n_layer=2, n_head=4, vocab_size=V),
+        "OPTConfig": dict(hidden_size=32, ffn_dim=48, num_hidden_layers=2, num_attention_heads=4, vocab_size=V,
+                          max_position_embeddings=64, word_embed_proj_dim=32),
     }
 
 
@@ -251,9 +257,10 @@ def models():
 @pytest.mark.parametrize("counted", [False, True])
 def test_patch_transformers(device, family, counted, monkeypatch):
     transformers = pytest.importorskip("transformers")
-    config = getattr(transformers, family)(**models()[family], attention_dropout=0.0) if family != "GPT2Config" \
-        else transformers.GPT2Config(**models()[family], resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
-    model = transformers.AutoModelForCausalLM.from_config(config).to(device).float()
+    if not hasattr(transformers, family):
+        pytest.skip(f"transformers {transformers.__version__} has no {family}")
+    config = getattr(transformers, family)(**models()[family])
+    model = transformers.AutoModelForCausalLM.from_config(config).to(device).float().eval()  # eval: no dropout
     tokens = torch.randint(0, V, (2, 12), device=device)
     more = {"num_items_in_batch": torch.tensor(17)} if counted else {}
 
@@ -268,6 +275,8 @@ def test_patch_transformers(device, family, counted, monkeypatch):
     real = hugging_face.PromisedLogits.tensor
     monkeypatch.setattr(hugging_face.PromisedLogits, "tensor", lambda self: made.append(1) or real(self))
     patched, ours = step()
+    for name in ("shape", "dtype", "device"):
+        assert getattr(patched.logits, name) == getattr(out.logits, name)
     assert not made  # no logits were in memory
     assert torch.allclose(patched.loss, out.loss, rtol=1e-5)
     assert all(reference.relative(a, b) < 1e-3 for a, b in zip(ours, gradients) if b.norm() > 1e-6)

@@ -13,18 +13,22 @@ import tilewright.torch as tw
 ROOT = Path(tilewright.__file__).resolve().parents[3]
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    """One with the kernels of a small loss on the CPU; the gradient's scaling is among them."""
+def export(folder, target):
+    """A bundle with the kernels of a small loss for the target; the gradient's scaling is among them."""
     found = [path for path in (Path("tools/tilewright"), ROOT / "bazel-bin/tools/tilewright") if path.exists()]
     if not found:
         pytest.skip("there is no tilewright program: bazel build //tools:tilewright")
-    path = tmp_path_factory.mktemp("bundle") / "small.bundle"
-    done = subprocess.run([found[0], "export", "--bundle", path, "--target", "cpu", "--shape", "16,8,32"], text=True,
+    path = folder / "small.bundle"
+    done = subprocess.run([found[0], "export", "--bundle", path, "--target", target, "--shape", "16,8,32"], text=True,
                           env={**os.environ, "TILEWRIGHT_CACHE_DIR": "off"}, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT)
     assert done.returncode == 0, done.stdout
     return path
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    return export(tmp_path_factory.mktemp("bundle"), "cpu")
 
 
 def scale(bundle, specialisation="f32"):
@@ -66,3 +70,21 @@ def test_what_no_bundle_has(bundle):
         tw.Kernel("loss_scale_gradient", bundles=["/no such file"])
     with pytest.raises(tilewright.UserError, match="opened without bundles"):
         tw.Kernel("loss_scale_gradient")
+
+
+def test_a_launch_on_a_gpu(tmp_path):
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    target = "sm_90a" if torch.cuda.get_device_capability() == (9, 0) else "sm_80"
+    kernel = tw.Kernel("loss_scale_gradient", specialisation="f32", bundles=[export(tmp_path, target)], device="cuda")
+    gradient, out = torch.randn(40, 600, device="cuda")[:, :500], torch.zeros(40, 500, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):  # behind what that stream has, and before what it gets
+        factor = torch.full((1,), 3.0, device="cuda")
+        kernel(gradient, factor, out)
+        found = out + 1
+    torch.cuda.current_stream().wait_stream(stream)
+    assert torch.equal(found, 3 * gradient + 1)
+    with pytest.raises(tilewright.UserError, match="expected a tensor on cuda:0, found cpu"):
+        kernel(gradient.cpu(), factor, out)

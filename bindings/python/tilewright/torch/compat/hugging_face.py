@@ -25,6 +25,14 @@ class PromisedLogits:
     def shape(self) -> torch.Size:
         return torch.Size((*self._parts[0].shape[:-1], self._parts[1].shape[0]))
 
+    @property
+    def device(self) -> torch.device:
+        return self._parts[0].device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._parts[0].dtype
+
     def tensor(self) -> Tensor:
         """The logits, in memory from here on."""
         if self._made is None:
