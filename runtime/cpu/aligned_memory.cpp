@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -43,7 +44,12 @@ Scratch::Scratch(std::size_t bytes) {
 }
 
 Scratch::~Scratch() {
-  if (block_.memory) stock.push_back(std::move(block_));
+  if (!block_.memory) return;
+  try {
+    stock.push_back(std::move(block_));
+  } catch (const std::bad_alloc &) {
+    // The block is freed with this object, and the next Scratch makes one of its own.
+  }
 }
 
 } // namespace tilewright
