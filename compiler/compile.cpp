@@ -8,7 +8,6 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
-#include "compiler/base/env.h"
 #include "compiler/base/hash.h"
 #include "compiler/base/memory_reserve.h"
 #include "compiler/check_options.h"
@@ -31,8 +30,7 @@ struct Compilation {
   Dump dump;
 };
 
-StatusOr<Compilation> begin(const Kernel &kernel) {
-  TW_ASSIGN_OR_RETURN(Environment environment, readEnvironment());
+StatusOr<Compilation> begin(const Kernel &kernel, const Environment &environment) {
   auto context = std::make_unique<MLIRContext>(MLIRContext::Threading::DISABLED);
   TW_ASSIGN_OR_RETURN(OwningOpRef<ModuleOp> module, buildKernel(kernel, *context));
   std::string tile = irText(*module);
@@ -129,10 +127,11 @@ Status generateCode(Artifact &artifact, ModuleOp lowered, const Target &target,
 
 bool hasCompiler() { return true; }
 
-StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const CompileOptions &options) {
+StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const CompileOptions &options,
+                           const Environment &environment) {
   UsesReserve forLlvm;
   auto start = std::chrono::steady_clock::now();
-  TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel));
+  TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel, environment));
   Artifact artifact = describeKernel(kernel, target, *compilation.module);
   TW_RETURN_IF_ERROR(lowerTiles(compilation, kernel, target, options));
   TW_RETURN_IF_ERROR(lowerToLlvm(compilation, target, options));
@@ -144,9 +143,9 @@ StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const Com
 }
 
 StatusOr<std::string> emit(const Kernel &kernel, const Target &target, const CompileOptions &options,
-                           Stage stage) {
+                           Stage stage, const Environment &environment) {
   UsesReserve forLlvm;
-  TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel));
+  TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel, environment));
   if (stage == Stage::tile) return irText(*compilation.module);
   TW_RETURN_IF_ERROR(lowerTiles(compilation, kernel, target, options));
   if (stage == Stage::lowered) return irText(*compilation.module);

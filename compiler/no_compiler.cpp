@@ -23,8 +23,11 @@ Status noCompiler() { return userError("this library has no compiler; use the on
 
 bool hasCompiler() { return false; }
 
-StatusOr<Artifact> compile(const Kernel &, const Target &, const CompileOptions &) { return noCompiler(); }
-StatusOr<std::string> emit(const Kernel &, const Target &, const CompileOptions &, Stage) {
+StatusOr<Artifact> compile(const Kernel &, const Target &, const CompileOptions &, const Environment &) {
+  return noCompiler();
+}
+StatusOr<std::string> emit(const Kernel &, const Target &, const CompileOptions &, Stage,
+                           const Environment &) {
   return noCompiler();
 }
 StatusOr<std::string> fingerprint(const Kernel &) { return noCompiler(); }

@@ -17,9 +17,9 @@
 namespace tilewright {
 namespace {
 
-StatusOr<Artifact> compileFor(const JitRequest &request, const Target &target,
+StatusOr<Artifact> compileFor(const JitRequest &request, const Target &target, const Environment &environment,
                               const std::optional<cuda::Ptxas> &ptxas) {
-  TW_ASSIGN_OR_RETURN(Artifact artifact, compile(request.kernel, target, request.options));
+  TW_ASSIGN_OR_RETURN(Artifact artifact, compile(request.kernel, target, request.options, environment));
   artifact.compileMilliseconds = 0; // the same kernels make the same file
   if (ptxas) {
     TW_ASSIGN_OR_RETURN(artifact.binary, ptxas->assemble(artifact.kernel, artifact.assembly, target.arch));
@@ -54,17 +54,16 @@ Status BundleWriter::add(const CoveredCalls &calls) {
   return {};
 }
 
-StatusOr<int64_t> BundleWriter::write(const std::string &path,
-                                      const std::vector<std::string> &toolFolders) const {
+StatusOr<int64_t> BundleWriter::write(const std::string &path, const Environment &environment) const {
   constexpr int anyVersion = std::numeric_limits<int>::max(); // nothing is loaded here
   std::optional<cuda::Ptxas> ptxas;
-  if (target_.kind == TargetKind::nvptx) ptxas = cuda::Ptxas::find(toolFolders, anyVersion);
+  if (target_.kind == TargetKind::nvptx) ptxas = cuda::Ptxas::find(environment.toolFolders, anyVersion);
   std::vector<const JitRequest *> requests;
   for (const auto &[key, request] : kernels_)
     requests.push_back(&request);
   std::vector<std::optional<StatusOr<Artifact>>> made(requests.size());
   parallelFor(static_cast<int64_t>(requests.size()),
-              [&](int64_t i) { made[i] = compileFor(*requests[i], target_, ptxas); });
+              [&](int64_t i) { made[i] = compileFor(*requests[i], target_, environment, ptxas); });
 
   BundleContents contents{hostSources(), target_.str(), device_, covers_, {}};
   for (std::size_t i = 0; i < requests.size(); ++i) {

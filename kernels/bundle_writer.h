@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/base/env.h"
 #include "compiler/base/status.h"
 #include "compiler/dsl/builder.h"
 #include "compiler/options.h"
@@ -28,9 +29,9 @@ public:
   int64_t kernels() const { return static_cast<int64_t>(kernels_.size()); }
 
   /// Compiles all of them side by side and replaces the file, whose bytes it returns. PTX becomes a cubin
-  /// where NVIDIA's `ptxas` is in one of `toolFolders`; else the driver assembles it when the kernel is first
-  /// loaded.
-  StatusOr<int64_t> write(const std::string &path, const std::vector<std::string> &toolFolders) const;
+  /// where NVIDIA's `ptxas` is in one of its `toolFolders`; else the driver assembles it when the kernel is
+  /// first loaded.
+  StatusOr<int64_t> write(const std::string &path, const Environment &environment) const;
 
 private:
   const Target target_;

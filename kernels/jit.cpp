@@ -17,7 +17,9 @@ StatusOr<KernelHandle> jit(Runtime &runtime, const Kernel &kernel, const Compile
   KernelSource source;
   if (hasCompiler()) {
     source.fingerprint = [&] { return fingerprint(kernel); };
-    source.compile = [&] { return compile(kernel, runtime.device().target(), options); };
+    source.compile = [&] {
+      return compile(kernel, runtime.device().target(), options, runtime.environment());
+    };
   }
   return runtime.kernel({kernel.name, kernel.specialisation, options.str()}, source);
 }

@@ -44,6 +44,7 @@ StatusOr<std::string> targetName(const Environment &environment, const std::stri
 
 StatusOr<std::unique_ptr<Device>> openDeviceIn(const Environment &environment, std::string name,
                                                const std::string &target) {
+  setDefaultLogLevel(environment.log);
   if (name.empty()) name = environment.device;
   if (name == "cpu" && namesGpu(target))
     return userError("expected a GPU for code of target '" + target + "', found device 'cpu'; name a device");
@@ -163,7 +164,7 @@ StatusOr<KernelHandle> Runtime::make(const KernelKey &key, const KernelSource &s
   const auto begin = std::chrono::steady_clock::now();
   TW_ASSIGN_OR_RETURN(std::string fingerprint, source.fingerprint());
   TW_ASSIGN_OR_RETURN(bool fromDisk, disk->obtain({key, std::move(fingerprint), targetOf(*device_),
-                                                   compilerVersion(), keyEnvironment()},
+                                                   compilerVersion(), environment_.keyLines},
                                                   compile, load));
   if (fromDisk) {
     const double milliseconds = millisecondsSince(begin);

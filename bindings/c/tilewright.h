@@ -61,8 +61,9 @@ typedef enum tw_log_level {
 /* Called from any thread, several at a time. It must not throw, nor call this library. */
 typedef void (*tw_log_callback)(void *user_data, tw_log_level level, const char *message);
 
-/* Messages of the whole process up to a level (a tw_log_level) go to the callback; NULL: to stderr, as at
- * first. A callback that was replaced may still be under way in another thread when this returns. */
+/* Messages of the whole process up to a level (a tw_log_level) go to the callback; NULL: to stderr. Before
+ * the first call they go to stderr up to TW_LOG_WARNING, or what TILEWRIGHT_LOG says when a runtime is
+ * opened. A callback that was replaced may still be under way in another thread when this returns. */
 tw_code tw_set_log(tw_log_callback callback, void *user_data, int32_t level, tw_error **error);
 
 /* ---- Devices and runtimes ---- */
@@ -79,7 +80,7 @@ typedef enum tw_autotune {
 } tw_autotune;
 
 /* Zero stands for the default everywhere but in struct_bytes. The environment (TILEWRIGHT_CACHE_DIR and so
- * on) is read once, when a runtime is opened. */
+ * on) is read when a runtime is opened, and at no other time: what is set later has no effect on it. */
 typedef struct tw_runtime_options {
   size_t struct_bytes;   /* sizeof(tw_runtime_options) */
   const char *cache_dir; /* where compiled kernels and tuning records are kept; NULL: as the environment says;
@@ -316,9 +317,9 @@ tw_code tw_linear_cross_entropy_run(const tw_linear_cross_entropy *call,
  *       TW_SHARD_STATS c + 1   into memory of its own; beside what follows, gather them. Not ahead, but after
  *                              TW_SHARD_D_WEIGHT of c, where chunk_buffers is 1 and there are several chunks
  *       TW_SHARD_MERGE c       reads `gathered` of chunk c
- *       TW_SHARD_D_HIDDEN c    then rows [c C, min(N, (c + 1) C)) of d_hidden hold this rank's part of the
- * sum TW_SHARD_D_WEIGHT c    beside which those rows are added up over ranks TW_SHARD_FINISH          then
- * all other outputs are complete
+ *       TW_SHARD_D_HIDDEN c    afterwards rows [c C, min(N, (c + 1) C)) of d_hidden hold this rank's part
+ *       TW_SHARD_D_WEIGHT c    beside it, add up those rows over ranks
+ *     TW_SHARD_FINISH          afterwards all other outputs are complete
  *
  * loss, lse, entropy, argmax, correct and monitored are those of all V classes, with the same bits on all
  * ranks of one kind of device; d_weight and d_bias those of this rank's classes. */

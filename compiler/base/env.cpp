@@ -121,6 +121,14 @@ Status readThreads(Environment &environment) {
   return {};
 }
 
+std::string readKeyLines() {
+  std::string lines;
+  for (const EnvVariable &variable : envVariables())
+    if (std::string value = valueOf(variable.name); variable.entersKey && !value.empty())
+      lines += std::string(variable.name) + "=" + value + "\n";
+  return lines;
+}
+
 } // namespace
 
 const std::vector<EnvVariable> &envVariables() {
@@ -164,17 +172,10 @@ StatusOr<Environment> readEnvironment() {
   TW_RETURN_IF_ERROR(readAutotune(environment));
   TW_RETURN_IF_ERROR(readThreads(environment));
   environment.toolFolders = readToolFolders();
+  environment.keyLines = readKeyLines();
   environment.target = valueOf("TILEWRIGHT_TARGET");
   if (std::string value = valueOf("TILEWRIGHT_DUMP_DIR"); !value.empty()) environment.dumpDir = value;
   return environment;
-}
-
-std::string keyEnvironment() {
-  std::string lines;
-  for (const EnvVariable &variable : envVariables())
-    if (std::string value = valueOf(variable.name); variable.entersKey && !value.empty())
-      lines += std::string(variable.name) + "=" + value + "\n";
-  return lines;
 }
 
 } // namespace tilewright

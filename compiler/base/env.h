@@ -34,13 +34,11 @@ struct Environment {
   std::string dumpDir;                  ///< empty: none was named, and dumps go to the working directory
   LogLevel log = LogLevel::warning;
   AutotuneMode autotune = AutotuneMode::read;
-  int threads = 0; ///< of the CPU device; 0: one per core this process may use
+  int threads = 0;      ///< of the CPU device; 0: one per core this process may use
+  std::string keyLines; ///< "NAME=value" lines of the variables that enter cache keys and are set
 };
 
 /// A user error names the variable, what it holds, and its choices.
 StatusOr<Environment> readEnvironment();
-
-/// "NAME=value" lines of the variables that enter cache keys and are set.
-std::string keyEnvironment();
 
 } // namespace tilewright

@@ -6,15 +6,15 @@
 #include <memory>
 #include <mutex>
 
-#include "compiler/base/env.h"
 #include "compiler/base/log_sink.h"
 #include "compiler/base/printable.h"
 
 namespace tilewright {
 namespace {
 
-constexpr int kFromEnvironment = -1;
-std::atomic<int> chosenLevel{kFromEnvironment};
+constexpr int kNone = -1;
+std::atomic<int> chosenLevel{kNone};
+std::atomic<LogLevel> defaultLevel{LogLevel::warning};
 
 /// Never destroyed: threads may log while the process ends.
 struct Sink {
@@ -41,6 +41,8 @@ void setLogSink(LogSink function) {
 
 void setLogLevel(LogLevel level) { chosenLevel = static_cast<int>(level); }
 
+void setDefaultLogLevel(LogLevel level) { defaultLevel = level; }
+
 const char *logLevelName(LogLevel level) {
   switch (level) {
   case LogLevel::error:
@@ -56,12 +58,8 @@ const char *logLevelName(LogLevel level) {
 }
 
 LogLevel logLevel() {
-  if (const int chosen = chosenLevel; chosen != kFromEnvironment) return static_cast<LogLevel>(chosen);
-  static const LogLevel level = [] {
-    StatusOr<Environment> environment = readEnvironment();
-    return environment.ok() ? environment->log : LogLevel::warning;
-  }();
-  return level;
+  const int chosen = chosenLevel;
+  return chosen == kNone ? defaultLevel.load() : static_cast<LogLevel>(chosen);
 }
 
 void log(LogLevel level, const std::string &message) {

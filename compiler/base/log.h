@@ -6,12 +6,15 @@ namespace tilewright {
 
 enum class LogLevel { error, warning, info, debug };
 
-/// Writes "tilewright: LEVEL: MESSAGE", one line, to stderr unless TILEWRIGHT_LOG asks for less. Lines of
-/// several threads or processes do not mix. What would steer a terminal is escaped, see `printable`.
+/// Writes "tilewright: LEVEL: MESSAGE", one line, to stderr if its level is in force. Lines of several
+/// threads or processes do not mix. What would steer a terminal is escaped, see `printable`.
 void log(LogLevel level, const std::string &message);
 
-/// The level that is in force; TILEWRIGHT_LOG sets it when it is understood, else it is `warning`.
+/// The level that is in force, of the whole process: that of `setLogLevel` (log_sink.h), else the default.
 LogLevel logLevel();
+
+/// What TILEWRIGHT_LOG says becomes the default when a runtime or a device is opened; `warning` until then.
+void setDefaultLogLevel(LogLevel level);
 
 /// "error", "warning", "info", "debug".
 const char *logLevelName(LogLevel level);

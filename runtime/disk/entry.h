@@ -15,7 +15,7 @@ struct ArtifactKey {
   std::string fingerprint; ///< of the kernel's body
   std::string target;      ///< Target::str(), and DeviceInfo::assembler where there is one
   std::string compiler;    ///< compilerVersion()
-  std::string environment; ///< keyEnvironment()
+  std::string environment; ///< Environment::keyLines
 
   /// SHA-256 of the fields, in hex; the name of the entry.
   std::string digest() const;

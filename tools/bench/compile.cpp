@@ -86,7 +86,7 @@ Status exportTo(const std::string &bundle, const ProblemShape &shape, ElementTyp
   calls.mostRows = shape.rows, calls.hidden = shape.hidden, calls.classes = shape.classes;
   calls.element = calls.dWeight = element;
   TW_RETURN_IF_ERROR(writer.add(calls));
-  return writer.write(bundle, environment.toolFolders).status();
+  return writer.write(bundle, environment).status();
 }
 
 void print(const nlohmann::ordered_json &result) {

@@ -56,7 +56,8 @@ Status dispatch(const std::vector<std::string> &words) {
     return {};
   }
   TW_ASSIGN_OR_RETURN(const Arguments arguments, Arguments::parse(*command, rest));
-  TW_RETURN_IF_ERROR(readEnvironment().status());
+  TW_ASSIGN_OR_RETURN(const Environment environment, readEnvironment());
+  setDefaultLogLevel(environment.log);
   return command->run(arguments);
 }
 

@@ -22,9 +22,8 @@ StatusOr<Stage> stageOf(const Arguments &arguments, const Target &target) {
 }
 
 /// What NVIDIA's own tools make of PTX: instructions of the target and of no other GPU.
-StatusOr<std::string> instructionsOf(const std::string &kernel, const std::string &ptx,
-                                     const Target &target) {
-  TW_ASSIGN_OR_RETURN(const Environment environment, readEnvironment());
+StatusOr<std::string> instructionsOf(const std::string &kernel, const std::string &ptx, const Target &target,
+                                     const Environment &environment) {
   constexpr int anyVersion = std::numeric_limits<int>::max(); // nothing is loaded
   const auto assembler = cuda::Ptxas::find(environment.toolFolders, anyVersion);
   if (!assembler)
@@ -50,9 +49,10 @@ Status emitKernel(const Arguments &arguments) {
   options.alignedMatrices = true;
   options.tf32 = type.tf32;
   const Kernel kernel = entry.make(type.element);
-  TW_ASSIGN_OR_RETURN(std::string text, emit(kernel, target, options, stage));
+  TW_ASSIGN_OR_RETURN(const Environment environment, readEnvironment());
+  TW_ASSIGN_OR_RETURN(std::string text, emit(kernel, target, options, stage, environment));
   if (arguments.text("--stage") == "asm" && target.kind == TargetKind::nvptx) {
-    TW_ASSIGN_OR_RETURN(text, instructionsOf(kernel.name, text, target));
+    TW_ASSIGN_OR_RETURN(text, instructionsOf(kernel.name, text, target, environment));
   }
   if (const std::optional<std::string> file = arguments.text("-o")) return writeFile(*file, text);
   std::fwrite(text.data(), 1, text.size(), stdout);

@@ -79,7 +79,7 @@ Status exportBundle(const Arguments &arguments) {
     TW_ASSIGN_OR_RETURN(const CatalogEntry entry, findKernel(name));
     writer.add(entry.make(calls.element), entry.options(target.kind));
   }
-  TW_ASSIGN_OR_RETURN(const int64_t bytes, writer.write(path, environment.toolFolders));
+  TW_ASSIGN_OR_RETURN(const int64_t bytes, writer.write(path, environment));
   fmt::print("{} kernels for {}, planned for {} with {} {}: {}, written to {}\n", writer.kernels(),
              targetName, device.name, device.units,
              target.kind == TargetKind::cpu ? "threads" : "multiprocessors",

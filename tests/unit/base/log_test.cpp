@@ -6,7 +6,6 @@ namespace tilewright {
 namespace {
 
 TEST(Log, WritesOneLineAtItsLevelOrAbove) {
-  setenv("TILEWRIGHT_LOG", "warning", 1);
   ::testing::internal::CaptureStderr();
   logError("broken");
   logWarning("first\nsecond");

@@ -65,9 +65,14 @@ Kernel twice() {
   });
 }
 
+/// As a runtime compiles that is opened now.
+StatusOr<Artifact> compiled(const Kernel &kernel) {
+  return compile(kernel, hostTarget(), {}, *readEnvironment());
+}
+
 TEST_F(DumpTest, WritesTheStagesThatAreAskedFor) {
   setenv("TILEWRIGHT_DUMP", "tile,lowered,llvm,assembly", 1);
-  ASSERT_TRUE(compile(twice(), hostTarget(), {}).ok());
+  ASSERT_TRUE(compiled(twice()).ok());
   std::string stem = "twice-" + fingerprint(twice())->substr(0, 8);
   EXPECT_THAT(files(),
               UnorderedElementsAre(stem + ".tile.mlir", stem + ".lowered.mlir", stem + ".ll", stem + ".s"));
@@ -77,6 +82,13 @@ TEST_F(DumpTest, WritesTheStagesThatAreAskedFor) {
 }
 
 TEST_F(DumpTest, WritesNothingUnasked) {
+  ASSERT_TRUE(compiled(twice()).ok());
+  EXPECT_THAT(files(), UnorderedElementsAre());
+}
+
+/// Who opened the runtime asked for none; what a variable holds later does not matter.
+TEST_F(DumpTest, TheEnvironmentOfTheProcessIsNotRead) {
+  setenv("TILEWRIGHT_DUMP", "tile", 1);
   ASSERT_TRUE(compile(twice(), hostTarget(), {}).ok());
   EXPECT_THAT(files(), UnorderedElementsAre());
 }
@@ -84,14 +96,7 @@ TEST_F(DumpTest, WritesNothingUnasked) {
 TEST_F(DumpTest, AFolderThatIsNotThereFailsNothing) {
   setenv("TILEWRIGHT_DUMP", "tile", 1);
   setenv("TILEWRIGHT_DUMP_DIR", (folder_ / "missing").c_str(), 1);
-  EXPECT_TRUE(compile(twice(), hostTarget(), {}).ok());
-}
-
-TEST_F(DumpTest, AStageThatIsNotUnderstoodIsAUserError) {
-  setenv("TILEWRIGHT_DUMP", "ptx,nonsense", 1);
-  auto artifact = compile(twice(), hostTarget(), {});
-  EXPECT_EQ(artifact.status().kind(), StatusKind::user);
-  EXPECT_THAT(artifact.status().message(), HasSubstr("TILEWRIGHT_DUMP"));
+  EXPECT_TRUE(compiled(twice()).ok());
 }
 
 /// Output of a command, stderr included.
@@ -144,7 +149,7 @@ TEST_F(DumpTest, NoFileIsWrittenThatNobodyAskedFor) {
   unsetenv("TILEWRIGHT_DUMP_DIR");
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(folder_);
-  const Status status = compile(twoWidths(), hostTarget(), {}).status();
+  const Status status = compiled(twoWidths()).status();
   std::filesystem::current_path(before);
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("pass 'stream-rows' failed"), HasSubstr("set TILEWRIGHT_DUMP_DIR")));
@@ -154,7 +159,7 @@ TEST_F(DumpTest, NoFileIsWrittenThatNobodyAskedFor) {
 TEST_F(DumpTest, APassOfAFunctionLeavesAReproducerToo) {
   const Kernel kernel = twoWidths();
   std::string stem = "widths-" + fingerprint(kernel)->substr(0, 8);
-  expectReproduced(compile(kernel, hostTarget(), {}).status(), "stream-rows", "long tiles of one width",
+  expectReproduced(compiled(kernel).status(), "stream-rows", "long tiles of one width",
                    folder_ / (stem + ".stream-rows.mlir"));
 }
 
