@@ -1,11 +1,14 @@
 #include "kernels/covered_calls.h"
 
 #include <mutex>
+#include <set>
 
 #include "compiler/base/byte_text.h"
+#include "compiler/base/integers.h"
 #include "compiler/base/parallel.h"
 #include "kernels/gradient_scaling.h"
 #include "kernels/lce_call.h"
+#include "kernels/sharded_linear_cross_entropy.h"
 
 namespace tilewright {
 namespace {
@@ -37,10 +40,10 @@ public:
   template <typename T> void addOutputs(T &t) const {
     t.loss = ofLoss();
     t.lse = ofRows();
-    if (!calls_.monitored) return;
-    t.entropy = ofRows();
-    t.argmax = t.correct = ofRows(ElementType::i32);
-    t.monitored = vector(kMonitoredQuantities);
+    if (calls_.entropy) t.entropy = ofRows();
+    if (calls_.argmax) t.argmax = ofRows(ElementType::i32);
+    if (calls_.correct) t.correct = ofRows(ElementType::i32);
+    if (calls_.monitored) t.monitored = vector(kMonitoredQuantities);
   }
 
 private:
@@ -60,6 +63,43 @@ struct Upstream {
   }
 };
 
+/// The gradients that one call makes: of a frozen matrix there is none.
+struct Wanted {
+  bool hidden, weight, bias;
+};
+
+/// Every choice of at least one gradient.
+std::vector<Wanted> wantedGradients(bool hasBias) {
+  std::vector<Wanted> all;
+  for (const bool bias : {false, true})
+    for (const bool weight : {false, true})
+      for (const bool hidden : {false, true})
+        if ((hidden || weight || bias) && (hasBias || !bias)) all.push_back({hidden, weight, bias});
+  return all;
+}
+
+/// A bias, or none.
+struct BiasTypes {
+  ElementType value, gradient;
+};
+
+/// The classes of one device: all of them, or a rank's.
+struct Classes {
+  int64_t count;
+  VocabularyShard shard;
+};
+
+std::vector<Classes> classesOfDevices(const CoveredCalls &calls) {
+  if (calls.shards == 0) return {{calls.classes, {}}};
+  const int64_t widest = ceilDiv(calls.classes, calls.shards);
+  std::set<int64_t> counts = {calls.classes / calls.shards, widest};
+  if (const int64_t last = calls.classes - (calls.shards - 1) * widest; last > 0) counts.insert(last);
+  std::vector<Classes> all;
+  for (const int64_t count : counts) // which of the ranks it is changes no kernel
+    all.push_back({count, {calls.classes, 0, 0, calls.shards, widest}});
+  return all;
+}
+
 class Collector {
 public:
   Collector(const CoveredCalls &calls, const Target &target, const DeviceInfo &device)
@@ -69,8 +109,7 @@ public:
     for (const ElementType label : {ElementType::i32, ElementType::i64})
       for (const bool aligned : {true, false})
         if (aligned || calls_.unaligned || !device_.warpgroups)
-          TW_RETURN_IF_ERROR(calls_.overLogits ? addOverLogits(Tensors(calls_, rows, aligned), rows, label)
-                                               : addLinear(Tensors(calls_, rows, aligned), rows, label));
+          TW_RETURN_IF_ERROR(add(Tensors(calls_, rows, aligned), rows, label));
     return {};
   }
 
@@ -84,9 +123,6 @@ public:
   KernelSet &found() { return found_; }
 
 private:
-  /// Gradients; with a frozen matrix the other one's alone.
-  enum class Wanted { both, hidden, weight };
-
   std::vector<Upstream> upstreams() const {
     std::vector<Upstream> all = {{false, false, false}, {true, false, false}};
     const auto addEach = [&all](bool Upstream::*which) {
@@ -101,44 +137,55 @@ private:
     return all;
   }
 
-  Status addLinear(const Tensors &make, int64_t rows, ElementType label) {
-    const ElementType element = calls_.element;
-    LinearCrossEntropyTensors inputs;
-    inputs.hidden = make.matrix(rows, calls_.hidden, element);
-    inputs.weight = make.matrix(calls_.classes, calls_.hidden, element);
-    make.addInputs(inputs, label);
-    std::vector<ElementType> biases = {ElementType::f32};
-    if (calls_.bias && element != ElementType::f32) biases.push_back(element);
-    for (const ElementType bias : biases) {
-      if (calls_.bias) inputs.bias = make.vector(calls_.classes, bias);
-      LinearCrossEntropyTensors evaluation = inputs, training, backward;
-      make.addOutputs(evaluation);
-      TW_RETURN_IF_ERROR(add(evaluation, CallPass::fused));
-      if (calls_.options.variant == Variant::lossOnly) continue;
-      for (const Upstream &upstream : upstreams())
-        for (const Wanted wanted : {Wanted::both, Wanted::hidden, Wanted::weight}) {
-          training = evaluation;
-          backward = inputs;
-          backward.savedLse = make.ofRows();
-          for (LinearCrossEntropyTensors *t : {&training, &backward}) {
-            upstream.addTo(*t, make);
-            if (wanted != Wanted::weight) t->dHidden = make.matrix(rows, calls_.hidden, element);
-            if (wanted == Wanted::hidden) continue;
-            t->dWeight = make.matrix(calls_.classes, calls_.hidden, calls_.dWeight);
-            if (calls_.bias) t->dBias = make.vector(calls_.classes, bias);
-          }
-          TW_RETURN_IF_ERROR(add(training, CallPass::fused));
-          TW_RETURN_IF_ERROR(add(backward, CallPass::backward));
-        }
-    }
+  Status add(const Tensors &make, int64_t rows, ElementType label) {
+    if (calls_.overLogits) return addOverLogits(make, rows, label);
+    for (const Classes &classes : classesOfDevices(calls_))
+      for (const BiasTypes &bias : biases())
+        TW_RETURN_IF_ERROR(addLinear(make, rows, label, classes, bias));
     return {};
   }
 
-  Status add(const LinearCrossEntropyTensors &tensors, CallPass pass) {
+  std::vector<BiasTypes> biases() const {
+    constexpr ElementType f32 = ElementType::f32;
+    if (!calls_.bias || calls_.element == f32) return {{f32, f32}};
+    return {{f32, f32}, {calls_.element, calls_.element}, {calls_.element, f32}};
+  }
+
+  Status addLinear(const Tensors &make, int64_t rows, ElementType label, const Classes &classes,
+                   const BiasTypes &bias) {
+    LinearCrossEntropyTensors inputs;
+    inputs.hidden = make.matrix(rows, calls_.hidden, calls_.element);
+    inputs.weight = make.matrix(classes.count, calls_.hidden, calls_.element);
+    make.addInputs(inputs, label);
+    if (calls_.bias) inputs.bias = make.vector(classes.count, bias.value);
+    LinearCrossEntropyTensors evaluation = inputs;
+    make.addOutputs(evaluation);
+    TW_RETURN_IF_ERROR(add(evaluation, CallPass::fused, classes.shard));
+    if (calls_.options.variant == Variant::lossOnly) return {};
+    for (const Upstream &upstream : upstreams())
+      for (const Wanted &wanted : wantedGradients(calls_.bias)) {
+        LinearCrossEntropyTensors training = evaluation, backward = inputs;
+        backward.savedLse = make.ofRows();
+        for (LinearCrossEntropyTensors *t : {&training, &backward}) {
+          upstream.addTo(*t, make);
+          if (wanted.hidden) t->dHidden = make.matrix(rows, calls_.hidden, calls_.dHidden);
+          if (wanted.weight) t->dWeight = make.matrix(classes.count, calls_.hidden, calls_.dWeight);
+          if (wanted.bias) t->dBias = make.vector(classes.count, bias.gradient);
+        }
+        TW_RETURN_IF_ERROR(add(training, CallPass::fused, classes.shard));
+        TW_RETURN_IF_ERROR(add(backward, CallPass::backward, classes.shard));
+      }
+    return {};
+  }
+
+  Status add(const LinearCrossEntropyTensors &t, CallPass pass, const VocabularyShard &shard) {
     LinearCrossEntropyOptions options = calls_.options;
-    if (!tensors.dHidden.data && !tensors.dWeight.data) options.configuration.clear(); // it is for gradients
+    const bool hasGradients = t.dHidden.data || t.dWeight.data || t.dBias.data;
+    if (!hasGradients) options.configuration.clear(); // it is for gradients
     TW_ASSIGN_OR_RETURN(const Program program,
-                        lce::plannedProgram(tensors, options, pass, device_, target_.kind));
+                        shard.all > 0
+                            ? lce::plannedShardProgram(t, options, shard, pass, device_, target_.kind)
+                            : lce::plannedProgram(t, options, pass, device_, target_.kind));
     add(program.kernels());
     return {};
   }
@@ -149,7 +196,8 @@ private:
     make.addInputs(t, label);
     make.addOutputs(t);
     TW_RETURN_IF_ERROR(add(t));
-    t.dLogits = t.logits;
+    t.dLogits = make.matrix(rows, calls_.classes, calls_.dHidden);
+    t.dLogits.data = static_cast<char *>(t.dLogits.data) + kSomewhere; // in their place are the same kernels
     for (const Upstream &upstream : upstreams()) {
       CrossEntropyTensors training = t;
       upstream.addTo(training, make);
@@ -179,6 +227,7 @@ std::string CoveredCalls::str() const {
   if (!overLogits) text += ", H " + std::to_string(hidden);
   text += ", V " + std::to_string(classes) + ", " + reductionName(options.reduction);
   const std::pair<bool, const char *> parts[] = {
+      {dHidden != element, overLogits ? "f32 gradients" : "f32 dX"},
       {dWeight != element, "f32 dW"},
       {bias, "bias"},
       {classWeight, "class weights"},
@@ -190,13 +239,17 @@ std::string CoveredCalls::str() const {
       {options.objective == Objective::prob, "prob"},
       {options.accumulate, "accumulate"},
       {!options.flushSmallProbabilities, "no flush of small probabilities"},
-      {monitored, "metrics"},
+      {entropy, "entropy"},
+      {argmax, "argmax"},
+      {correct, "correct"},
+      {monitored, "monitored quantities"},
       {gradLse, "gradients for lse"},
       {gradEntropy, "gradients for entropy"},
       {!options.configuration.empty(), "a pinned configuration"},
   };
   for (const auto &[isOn, name] : parts)
     if (isOn) text += std::string(", ") + name;
+  if (shards > 0) text += ", shared by " + std::to_string(shards) + " ranks";
   if (options.variant != Variant::automatic) text += std::string(", ") + variantName(options.variant);
   if (options.workspaceLimit > 0) text += ", in " + exactByteText(options.workspaceLimit);
   return text;
@@ -204,6 +257,11 @@ std::string CoveredCalls::str() const {
 
 Status addKernels(const CoveredCalls &calls, const Target &target, const DeviceInfo &device,
                   KernelSet &kernels) {
+  if (calls.shards > calls.classes)
+    return userError("expected shards of at least one class each, found " + std::to_string(calls.shards) +
+                     " of " + std::to_string(calls.classes) + " classes");
+  if (calls.shards > 0 && calls.overLogits)
+    return userError("expected no shards of a loss over logits, found " + std::to_string(calls.shards));
   // Threads take blocks of numbers of rows; each has a set of its own, as most kernels are found again.
   constexpr int64_t kBlock = 64;
   std::mutex mutex; // guards what follows
@@ -222,7 +280,9 @@ Status addKernels(const CoveredCalls &calls, const Target &target, const DeviceI
   });
   if (!refusal.ok()) return refusal.in("N " + std::to_string(firstRefused));
   Collector scaling(calls, target, device);
-  for (const ElementType element : {calls.element, calls.dWeight})
+  std::set<ElementType> gradients = {calls.element, calls.dHidden, calls.dWeight};
+  if (calls.bias) gradients.insert(ElementType::f32);
+  for (const ElementType element : gradients)
     scaling.add(GradientScaling::kernels(element));
   kernels.merge(scaling.found());
   return {};

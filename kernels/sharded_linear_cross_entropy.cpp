@@ -27,6 +27,12 @@ Request widestOf(Request request) {
   return request;
 }
 
+/// A shard's call, in the configuration that all ranks have.
+struct ShardPlan {
+  Request request;
+  Config config;
+};
+
 /// For two chunks at work at the same time or, where the limit leaves no room for those, for one.
 StatusOr<Config> planFor(Request &request, const LinearCrossEntropyOptions &options,
                          const DeviceInfo &device) {
@@ -37,24 +43,48 @@ StatusOr<Config> planFor(Request &request, const LinearCrossEntropyOptions &opti
   return pinnedOrPlanned(widestOf(request), options, device);
 }
 
+StatusOr<ShardPlan> planShard(const LinearCrossEntropyTensors &tensors,
+                              const LinearCrossEntropyOptions &options, const VocabularyShard &shard,
+                              CallPass pass, const DeviceInfo &device) {
+  if (shard.all < 1)
+    return userError("a shard needs the number of all ranks' classes, found " + std::to_string(shard.all));
+  ShardPlan plan;
+  TW_ASSIGN_OR_RETURN(plan.request, requestFor(tensors, options, device, pass, shard));
+  TW_ASSIGN_OR_RETURN(plan.config, planFor(plan.request, options, device));
+  if (plan.config.variant == Variant::recompute)
+    return userError("the configuration of the variant recompute is not one of a shard");
+  return plan;
+}
+
+/// The same for the rank itself: without dW there is none to add up in.
+Config configOfRank(const ShardPlan &plan) {
+  Config config = plan.config;
+  if (!plan.request.dWeight) config.inPlace = false;
+  return config;
+}
+
 } // namespace
+
+StatusOr<Program> lce::plannedShardProgram(const LinearCrossEntropyTensors &tensors,
+                                           const LinearCrossEntropyOptions &options,
+                                           const VocabularyShard &shard, CallPass pass,
+                                           const DeviceInfo &device, TargetKind target) {
+  TW_ASSIGN_OR_RETURN(const ShardPlan plan, planShard(tensors, options, shard, pass, device));
+  const Config config = configOfRank(plan);
+  const OptionValues values = {options, options.lmcl.value_or(Margin())};
+  return programFor(schemeFor(plan.request, config.variant), config, values, target);
+}
 
 StatusOr<PreparedShardedLinearCrossEntropy>
 PreparedShardedLinearCrossEntropy::prepare(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
                                            const LinearCrossEntropyOptions &options,
                                            const VocabularyShard &shard, CallPass pass) {
-  if (shard.all < 1)
-    return userError("a shard needs the number of all ranks' classes, found " + std::to_string(shard.all));
-  const DeviceInfo &device = runtime.planningInfo();
-  TW_ASSIGN_OR_RETURN(Request request, requestFor(tensors, options, device, pass, shard));
-  TW_ASSIGN_OR_RETURN(Config config, planFor(request, options, device));
-  if (config.variant == Variant::recompute)
-    return userError("the configuration of the variant recompute is not one of a shard");
+  TW_ASSIGN_OR_RETURN(const ShardPlan plan, planShard(tensors, options, shard, pass, runtime.planningInfo()));
+  const auto &[request, config] = plan;
   PreparedShardedLinearCrossEntropy prepared;
   prepared.configuration_ = configurationOf(config, widestOf(request)).str();
   prepared.description_ = config.str() + ", " + std::to_string(config.chunkBuffers(request)) + " at a time";
-  if (!request.dWeight) config.inPlace = false; // there is no dW to add up in
-  TW_ASSIGN_OR_RETURN(prepared.call_, prepareCall(runtime, request, config, options));
+  TW_ASSIGN_OR_RETURN(prepared.call_, prepareCall(runtime, request, configOfRank(plan), options));
   const Scheme scheme = schemeFor(request, config.variant);
   prepared.chunkRows_ = std::min(config.chunkRows, request.rows);
   prepared.facts_ = shardFacts(scheme.rowSums, scheme.outputs.best).count;

@@ -95,4 +95,13 @@ private:
   std::string schedule_, description_, configuration_;
 };
 
+namespace lce {
+
+/// As `plannedProgram`, of a rank's call.
+StatusOr<Program> plannedShardProgram(const LinearCrossEntropyTensors &tensors,
+                                      const LinearCrossEntropyOptions &options, const VocabularyShard &shard,
+                                      CallPass pass, const DeviceInfo &device, TargetKind target);
+
+} // namespace lce
+
 } // namespace tilewright

@@ -276,6 +276,12 @@ class Commands(BadInput):
         for shards in ("0", "x", "2000"):
             self.refuse("--shards from 1 to 1024", "bench", "--shape", "1,1,1", "--shards", shards)
         self.refuse("at least one class each", "bench", "--shape", "1,1,3", "--shards", "4")
+        export = ("export", "--bundle", "b", "--target", "cpu", "--shape", "2,1,3")
+        self.refuse("--shards from 1 to 1024", *export, "--shards", "0")
+        self.refuse("at least one class each", *export, "--shards", "4")
+        self.refuse("no shards of a loss over logits", *export, "--shards", "2", "--over-logits")
+        self.refuse("recompute is not offered for a shard", *export, "--shards", "2", "--variant", "recompute")
+        self.refuse("--grad-hidden to be one of same, f32", *export, "--grad-hidden", "f64")
         self.refuse("--shards with fused calls", "bench", "--shape", "1,1,3", "--shards", "2", "--loss-only")
         self.refuse("in a folder that exists", "bench", "--shape", "8,8,8", "--json", "absent/file")
 

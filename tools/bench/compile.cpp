@@ -84,7 +84,7 @@ Status exportTo(const std::string &bundle, const ProblemShape &shape, ElementTyp
   BundleWriter writer(device->target(), device->info());
   CoveredCalls calls;
   calls.mostRows = shape.rows, calls.hidden = shape.hidden, calls.classes = shape.classes;
-  calls.element = calls.dWeight = element;
+  calls.element = calls.dHidden = calls.dWeight = element;
   TW_RETURN_IF_ERROR(writer.add(calls));
   return writer.write(bundle, environment).status();
 }

@@ -6,6 +6,7 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/example_cases.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/loss_arguments.h"
 #include "tools/io/output_folder.h"
 
 namespace tilewright {
@@ -32,21 +33,6 @@ StatusOr<LinearBench> readLinearBench(const Arguments &arguments, const std::str
   if (linear.lossOnly && linear.apart != ApartBy::nothing)
     return userError("expected --apart with gradients, found --loss-only");
   return linear;
-}
-
-/// None where no shards are to be measured.
-StatusOr<std::vector<int64_t>> readShards(const Arguments &arguments) {
-  constexpr int64_t kMost = 1024;
-  std::vector<int64_t> shards;
-  for (const std::string &text : arguments.list("--shards")) {
-    const bool isNumber =
-        !text.empty() && text.size() < 5 && text.find_first_not_of("0123456789") == std::string::npos;
-    const int64_t count = isNumber ? std::stoll(text) : 0;
-    if (count < 1 || count > kMost)
-      return userError(fmt::format("expected --shards from 1 to {}, found {}", kMost, text));
-    shards.push_back(count);
-  }
-  return shards;
 }
 
 /// "M,N,K": as many sizes as there are.

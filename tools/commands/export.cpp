@@ -15,13 +15,18 @@
 namespace tilewright {
 namespace {
 
+StatusOr<ElementType> readGradientType(const Arguments &arguments, const char *option, ElementType same) {
+  TW_ASSIGN_OR_RETURN(const std::string name, arguments.choice(option, {"same", "f32"}));
+  return name == "f32" ? ElementType::f32 : same;
+}
+
 StatusOr<CoveredCalls> readCalls(const Arguments &arguments) {
   CoveredCalls calls;
   TW_ASSIGN_OR_RETURN(const NumberType type, readNumberType(arguments));
-  calls.element = calls.dWeight = type.element;
+  calls.element = type.element;
   calls.options.tf32 = type.tf32;
-  TW_ASSIGN_OR_RETURN(const std::string dWeight, arguments.choice("--grad-weight", {"same", "f32"}));
-  if (dWeight == "f32") calls.dWeight = ElementType::f32;
+  TW_ASSIGN_OR_RETURN(calls.dHidden, readGradientType(arguments, "--grad-hidden", type.element));
+  TW_ASSIGN_OR_RETURN(calls.dWeight, readGradientType(arguments, "--grad-weight", type.element));
   TW_ASSIGN_OR_RETURN(const std::string reduction, arguments.choice("--reduction", {"mean", "sum", "none"}));
   TW_ASSIGN_OR_RETURN(calls.options.reduction, parseReduction(reduction));
   TW_RETURN_IF_ERROR(readLossOptions(arguments, calls.options, calls.options.lmcl));
@@ -35,6 +40,9 @@ StatusOr<CoveredCalls> readCalls(const Arguments &arguments) {
   calls.bias = arguments.has("--bias");
   calls.classWeight = arguments.has("--class-weight");
   calls.monitored = arguments.has("--metrics");
+  calls.entropy = calls.monitored || arguments.has("--entropy");
+  calls.argmax = calls.monitored || arguments.has("--argmax");
+  calls.correct = calls.monitored || arguments.has("--correct");
   calls.gradLse = arguments.has("--grad-lse");
   calls.gradEntropy = arguments.has("--grad-entropy");
   calls.unaligned = arguments.has("--unaligned");
@@ -68,12 +76,17 @@ Status exportBundle(const Arguments &arguments) {
   const std::vector<std::string> shapes = arguments.list("--shape"), names = arguments.list("--kernel");
   if (shapes.empty() && names.empty())
     return userError("expected --shape N,H,V or --kernel NAME, found neither: nothing would be exported");
+  TW_ASSIGN_OR_RETURN(std::vector<int64_t> shards, readShards(arguments));
+  if (shards.empty()) shards = {0};
   BundleWriter writer(target, device);
   for (const std::string &text : shapes) {
     TW_ASSIGN_OR_RETURN(const ProblemShape shape, parseShape(text));
     calls.mostRows = shape.rows, calls.hidden = shape.hidden, calls.classes = shape.classes;
-    TW_RETURN_IF_ERROR(writer.add(calls));
-    fmt::print("{}\n", calls.str());
+    for (const int64_t ranks : shards) {
+      calls.shards = ranks;
+      TW_RETURN_IF_ERROR(writer.add(calls));
+      fmt::print("{}\n", calls.str());
+    }
   }
   for (const std::string &name : names) {
     TW_ASSIGN_OR_RETURN(const CatalogEntry entry, findKernel(name));
@@ -94,7 +107,7 @@ std::vector<OptionSpec> optionsWithoutFiles() {
     if (option.value.find(".npy") != std::string::npos)
       option = {option.name, "", "calls have this tensor", OptionSpec::Kind::flag};
     else if (option.name == "--metrics")
-      option.help = "calls have the outputs entropy, argmax, correct and monitored";
+      option.help = "calls have all of the outputs entropy, argmax, correct and monitored";
   return options;
 }
 
@@ -113,18 +126,26 @@ Command exportCommand() {
        "cpu: processors with what this one has; x86-64-v3, znver4, …: with what that one has; sm_80, …: "
        "GPUs"},
       {"--shape", "N,H,V",
-       "all kernels for N or fewer rows: the loss, its gradients, and the backward pass apart",
+       "all kernels for N or fewer rows: the loss, any of its gradients, and the backward pass apart",
        OptionSpec::Kind::list},
       numberTypeSpec(": of the matrices"),
       {"--kernel", "NAME", "one of those that `tilewright inspect` lists", OptionSpec::Kind::list},
       {"--over-logits", "", "cross entropy over logits N×V in place of linear cross entropy; H is not used",
        OptionSpec::Kind::flag},
+      {"--shards", "R",
+       "calls of one of R ranks that share the V classes, in place of calls with all of them; may be given "
+       "more than once",
+       OptionSpec::Kind::list},
+      {"--grad-hidden", "TYPE", "of dX, or of the logits' gradient: that of --dtype (same, default), or f32"},
       {"--grad-weight", "TYPE", "of dW: that of --dtype (same, default), or f32"},
       {"--reduction", "HOW", "mean (default), sum or none"},
       {"--variant", "NAME", "auto (default), chunked, whole, recompute or loss_only"},
       {"--workspace-limit", "BYTES", "that calls will give, as 268435456 or 256MiB (default: no limit)"},
       {"--configuration", "TEXT", "that calls with gradients will pin, as `tilewright tune` finds it"},
       {"--accumulate", "", "dW and db are added to what their buffers hold", OptionSpec::Kind::flag},
+      {"--entropy", "", "calls have the rows' entropy as an output", OptionSpec::Kind::flag},
+      {"--argmax", "", "and argmax", OptionSpec::Kind::flag},
+      {"--correct", "", "and correct", OptionSpec::Kind::flag},
       {"--grad-lse", "", "calls may have a gradient that arrives for lse, too", OptionSpec::Kind::flag},
       {"--grad-entropy", "", "and one for entropy", OptionSpec::Kind::flag},
       {"--unaligned", "", "sm_90a: matrices that do not begin at multiples of 16 bytes, too",

@@ -1,5 +1,7 @@
 #include "tools/commands/loss_arguments.h"
 
+#include <fmt/format.h>
+
 namespace tilewright {
 
 std::vector<OptionSpec> lossOptionSpecs() {
@@ -41,6 +43,20 @@ Status readLossOptions(const Arguments &arguments, LossOptions &options, std::op
   TW_ASSIGN_OR_RETURN(const std::string objective, arguments.choice("--objective", {"log_prob", "prob"}));
   TW_ASSIGN_OR_RETURN(options.objective, parseObjective(objective));
   return {};
+}
+
+StatusOr<std::vector<int64_t>> readShards(const Arguments &arguments) {
+  constexpr int64_t kMost = 1024;
+  std::vector<int64_t> shards;
+  for (const std::string &text : arguments.list("--shards")) {
+    const bool isNumber =
+        !text.empty() && text.size() < 5 && text.find_first_not_of("0123456789") == std::string::npos;
+    const int64_t count = isNumber ? std::stoll(text) : 0;
+    if (count < 1 || count > kMost)
+      return userError(fmt::format("expected --shards from 1 to {}, found {}", kMost, text));
+    shards.push_back(count);
+  }
+  return shards;
 }
 
 } // namespace tilewright
