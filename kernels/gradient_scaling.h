@@ -21,12 +21,15 @@ public:
 
   /// result = scale · gradient, with one f32 number in the device's memory; enqueued on the stream, and no
   /// host reads it. Matrices of one shape, or vectors. The result may be the gradient itself: where the scale
-  /// is 1, the usual case, the kernel then returns at once; else it must not overlap it.
+  /// is 1, the usual case, the kernel then returns at once. Else no part of it may overlap the gradient, nor
+  /// the scale in any case. User errors: that, other shapes, memory that the device does not reach.
   Status run(const TensorRef &gradient, const TensorRef &scale, const TensorRef &result, Stream stream) const;
 
 private:
   GradientScaling(Device &device, KernelHandle inPlace, KernelHandle apart)
       : device_(&device), inPlace_(std::move(inPlace)), apart_(std::move(apart)) {}
+  Status checkMemory(const TensorRef &gradient, const TensorRef &scale, const TensorRef &result,
+                     bool isInPlace) const;
 
   Device *device_;
   KernelHandle inPlace_, apart_;

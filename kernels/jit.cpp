@@ -10,6 +10,7 @@
 
 #include "compiler/base/parallel.h"
 #include "compiler/compile.h"
+#include "runtime/argument_memory.h"
 
 namespace tilewright {
 
@@ -67,6 +68,7 @@ StatusOr<std::vector<KernelHandle>> jitAll(Runtime &runtime, const std::vector<J
 
 Status launch(Runtime &runtime, const Kernel &kernel, ArgumentSpan arguments, Stream stream) {
   TW_ASSIGN_OR_RETURN(const KernelHandle loaded, jit(runtime, kernel));
+  TW_RETURN_IF_ERROR(checkAddresses(runtime.device(), loaded->artifact(), arguments));
   return runtime.device().launch(*loaded, arguments, stream);
 }
 

@@ -24,7 +24,8 @@ struct JitRequest {
 /// side.
 StatusOr<std::vector<KernelHandle>> jitAll(Runtime &runtime, const std::vector<JitRequest> &requests);
 
-/// Makes the kernel if need be and enqueues it; the arguments are in the order of its parameters.
+/// Makes the kernel if need be and enqueues it; the arguments are in the order of its parameters. A tensor
+/// that the device does not reach is a user error.
 Status launch(Runtime &runtime, const Kernel &kernel, ArgumentSpan arguments, Stream stream);
 
 } // namespace tilewright

@@ -1,11 +1,13 @@
 #include "kernels/linear_logits.h"
 
 #include <chrono>
+#include <utility>
 
 #include "compiler/base/elapsed.h"
 #include "kernels/lce/gradient_kernels.h"
 #include "kernels/lce/plan.h"
 #include "kernels/loss/validate.h"
+#include "runtime/argument_memory.h"
 
 namespace tilewright {
 namespace {
@@ -79,6 +81,16 @@ Program programOf(const Request &request, const Config &config, const LinearLogi
   return program;
 }
 
+Status checkMemory(const Device &device, const LinearLogitsTensors &t) {
+  for (const auto &[name, tensor] : {std::pair{"hidden", &t.hidden}, std::pair{"weight", &t.weight},
+                                     std::pair{"bias", &t.bias}, std::pair{"logits", &t.logits}}) {
+    if (tensor != &t.logits && overlap(t.logits, *tensor))
+      return userError(std::string("logits overlap ") + name + "; they must have memory of their own");
+    if (const Status status = device.checkAddress(tensor->data); !status.ok()) return status.in(name);
+  }
+  return Status();
+}
+
 } // namespace
 
 StatusOr<LossReport> linearLogits(Runtime &runtime, const LinearLogitsTensors &tensors,
@@ -92,6 +104,7 @@ StatusOr<LossReport> linearLogits(Runtime &runtime, const LinearLogitsTensors &t
   TW_RETURN_IF_ERROR(program.loadKernels(runtime));
   report.compileMilliseconds = millisecondsSince(start);
 
+  TW_RETURN_IF_ERROR(checkMemory(device, tensors));
   start = std::chrono::steady_clock::now();
   report.variant = Variant::lossOnly;
   report.configuration = "block " + config.forward.block.str();

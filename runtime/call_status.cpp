@@ -43,18 +43,22 @@ StatusOr<CallStatus> CallStatus::allocate(Device &device) {
 StatusOr<std::vector<CallStatus>> CallStatus::allocate(Device &device, int count) {
   TW_ASSIGN_OR_RETURN(const Buffer memory, device.allocateVisible(count * kCallStatusBytes));
   std::vector<CallStatus> statuses;
-  for (int i = 0; i < count; ++i) {
-    statuses.push_back(at(static_cast<int64_t *>(memory.data()) + i * kCallStatusWords));
-    statuses.back().state_->memory = memory;
-  }
+  for (int i = 0; i < count; ++i)
+    statuses.push_back(
+        CallStatus(device, static_cast<int64_t *>(memory.data()) + i * kCallStatusWords, memory));
   return statuses;
 }
 
-CallStatus CallStatus::at(void *words) {
-  auto state = std::make_shared<State>();
-  state->words = static_cast<int64_t *>(words);
-  std::fill(state->words, state->words + kCallStatusWords, 0);
-  return CallStatus(std::move(state));
+StatusOr<CallStatus> CallStatus::at(Device &device, void *words) {
+  TW_RETURN_IF_ERROR(device.checkVisible(words));
+  return CallStatus(device, words, Buffer());
+}
+
+CallStatus::CallStatus(const Device &device, void *words, Buffer memory) : state_(std::make_shared<State>()) {
+  state_->memory = std::move(memory);
+  state_->device = &device;
+  state_->words = static_cast<int64_t *>(words);
+  std::fill(state_->words, state_->words + kCallStatusWords, 0);
 }
 
 int64_t CallStatus::beginRun(bool checksLabels, bool checksWeights) {

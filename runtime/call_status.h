@@ -38,12 +38,14 @@ public:
   static StatusOr<CallStatus> allocate(Device &device);
   static StatusOr<std::vector<CallStatus>> allocate(Device &device, int count);
   /// In the caller's memory: `kCallStatusBytes` of host memory that the device reaches at the same address
-  /// (pinned), and that outlive the call and this object.
-  static CallStatus at(void *words);
+  /// (pinned), and that outlive the call and this object. Other memory is a user error.
+  static StatusOr<CallStatus> at(Device &device, void *words);
 
   bool valid() const { return state_ != nullptr; }
   bool isUnused() const { return state_.use_count() == 1; } ///< there is no copy of this one
   void *words() const { return state_ ? state_->words : nullptr; }
+  /// Whether it was made for this device, so that kernels of the device reach the words.
+  bool isOf(const Device &device) const { return state_ && state_->device == &device; }
 
   /// Begins a run, whose number it returns; kernels get it as an argument. `checksLabels`: there are rows at
   /// all.
@@ -59,11 +61,12 @@ public:
 private:
   struct State {
     Buffer memory;
+    const Device *device = nullptr; ///< compared alone, as the device may be gone
     int64_t *words = nullptr;
     std::atomic<int64_t> run{0};
     std::atomic<bool> checksLabels{false}, checksWeights{false};
   };
-  explicit CallStatus(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  CallStatus(const Device &device, void *words, Buffer memory);
 
   std::shared_ptr<State> state_;
 };

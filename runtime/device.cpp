@@ -117,6 +117,7 @@ TensorRef TensorRef::columns(int64_t first, int64_t count) const {
 }
 
 Status Device::checkAddress(const void *) const { return {}; }
+Status Device::checkVisible(const void *) const { return {}; }
 
 Status Device::assemble(Artifact &) { return {}; }
 

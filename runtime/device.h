@@ -127,6 +127,9 @@ public:
   /// error says what was found there: a kernel that uses it would end all kernels of the process. Nothing
   /// waits.
   virtual Status checkAddress(const void *address) const;
+  /// The same of memory that the host uses too, at the same address: that of `allocateVisible`, and what else
+  /// a caller has of its kind.
+  virtual Status checkVisible(const void *address) const;
 
   /// Makes the artifact's binary from its assembly, on devices whose compiler stops at assembly: what a cache
   /// keeps is then ready to be loaded. A compile error carries the assembler's messages.

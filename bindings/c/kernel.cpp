@@ -1,6 +1,7 @@
 #include <array>
 
 #include "bindings/c/handles.h"
+#include "runtime/argument_memory.h"
 
 struct tw_kernel {
   std::shared_ptr<tilewright::Runtime> runtime;
@@ -88,6 +89,9 @@ tw_code tw_kernel_launch(const tw_kernel *kernel, const tw_kernel_argument *argu
     KernelArgument *bound = many.empty() ? few.data() : many.data();
     for (std::size_t i = 0; i < argument_count; ++i)
       TW_RETURN_IF_ERROR(bind(parameters[i], arguments[i], kernel->place, bound[i]));
-    return kernel->runtime->device().launch(*kernel->kernel, {bound, argument_count}, stream);
+    Device &device = kernel->runtime->device();
+    TW_RETURN_IF_ERROR(checkOverlaps(kernel->kernel->artifact(), {bound, argument_count}));
+    TW_RETURN_IF_ERROR(checkAddresses(device, kernel->kernel->artifact(), {bound, argument_count}));
+    return device.launch(*kernel->kernel, {bound, argument_count}, stream);
   });
 }

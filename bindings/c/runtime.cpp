@@ -168,11 +168,10 @@ tw_code tw_call_status_create(tw_runtime *runtime, void *words, tw_call_status *
       return userError("words: expected an address that is a multiple of 8, found one that is not");
     auto made = std::make_unique<tw_call_status>();
     made->runtime = runtime->runtime;
-    if (words) {
-      made->status = CallStatus::at(words);
-    } else {
-      TW_ASSIGN_OR_RETURN(made->status, CallStatus::allocate(runtime->runtime->device()));
-    }
+    Device &device = runtime->runtime->device();
+    StatusOr<CallStatus> callStatus = words ? CallStatus::at(device, words) : CallStatus::allocate(device);
+    if (!callStatus.ok()) return words ? callStatus.status().in("words") : callStatus.status();
+    made->status = *std::move(callStatus);
     *status = made.release();
     return {};
   });

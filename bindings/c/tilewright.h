@@ -152,8 +152,9 @@ typedef struct tw_kernel_argument {
 } tw_kernel_argument;
 
 /* Enqueues the kernel, for as many programs as the sizes of its arguments ask for; `stream` as of
- * tw_linear_cross_entropy_run. The arguments are in the order of the parameters. Nobody checks whether
- * tensors overlap. */
+ * tw_linear_cross_entropy_run. The arguments are in the order of the parameters. TW_ERROR_USER, too: memory
+ * that the device does not reach; a tensor that is written and overlaps another one, unless both begin at the
+ * same address (in place). */
 tw_code tw_kernel_launch(const tw_kernel *kernel, const tw_kernel_argument *arguments, size_t argument_count,
                          void *stream, tw_error **error);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/argument_memory.h"
+
 namespace tilewright {
 namespace {
 
@@ -23,20 +25,6 @@ std::string describe(const TensorEntry &entry) {
                    {entry.rows, entry.columns},
                    entry.rowStride};
   return describe(tensor);
-}
-
-struct Span {
-  uintptr_t begin = 0, end = 0;
-  bool meets(const Span &other) const { return begin < other.end && other.begin < end; }
-};
-
-/// From the first element to behind the last one.
-Span spanOf(const TensorRef &tensor) {
-  const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
-  if (tensor.elements() == 0) return {begin, begin};
-  const int64_t elements =
-      tensor.rank == 1 ? tensor.sizes[0] : (tensor.sizes[0] - 1) * tensor.rowStride + tensor.sizes[1];
-  return {begin, begin + static_cast<uintptr_t>(elements) * elementBytes(tensor.element)};
 }
 
 } // namespace
@@ -87,38 +75,44 @@ Status PreparedCall::check(TensorPointers tensors, const CallMemory &memory) con
     return userError("the workspace must be aligned to " + std::to_string(kTensorAlignment) +
                      " bytes, found a pointer that is " + (memory.workspace ? "not" : "null"));
   TW_RETURN_IF_ERROR(checkOverlaps(tensors, memory));
-  return checkAddresses(tensors);
+  return checkAddresses(tensors, memory);
 }
 
 Status PreparedCall::checkOverlaps(TensorPointers tensors, const CallMemory &memory) const {
-  const auto overlap = [](const char *a, const char *b) {
+  const auto error = [](const char *a, const char *b) {
     return userError(std::string(a) + " overlaps " + b + "; outputs must have memory of their own");
   };
   const auto workspace = reinterpret_cast<uintptr_t>(memory.workspace);
-  const Span ofWorkspace = {workspace, workspace + static_cast<uintptr_t>(memory.bytes)};
+  const MemorySpan ofWorkspace = {workspace, workspace + static_cast<uintptr_t>(memory.bytes)};
   for (const CallersTensor &a : facts_.callers) {
     if (!tensors[a.id]->data) continue;
-    const Span span = spanOf(*tensors[a.id]);
-    if (span.meets(ofWorkspace)) return overlap(a.name, "the workspace");
+    if (spanOf(*tensors[a.id]).meets(ofWorkspace)) return error(a.name, "the workspace");
     if (!a.isOutput) continue;
     for (const CallersTensor &b : facts_.callers) {
       const bool isSame =
           b.id == a.id || (b.id == a.mayReplace && tensors[b.id]->data == tensors[a.id]->data);
-      if (!isSame && tensors[b.id]->data && span.meets(spanOf(*tensors[b.id])))
-        return overlap(a.name, b.name);
+      if (!isSame && tensors[b.id]->data && overlap(*tensors[a.id], *tensors[b.id]))
+        return error(a.name, b.name);
     }
   }
   return Status();
 }
 
-Status PreparedCall::checkAddresses(TensorPointers tensors) const {
-  for (const CallersTensor &callers : facts_.callers) {
-    const void *address = tensors[callers.id]->data;
-    if (!address || reached_[callers.id].load(std::memory_order_relaxed) == address) continue;
-    if (const Status status = device_.checkAddress(address); !status.ok()) return status.in(callers.name);
-    reached_[callers.id].store(address, std::memory_order_relaxed);
-  }
+Status PreparedCall::checkAddress(const void *address, const char *name,
+                                  std::atomic<const void *> &reached) const {
+  if (!address || reached.load(std::memory_order_relaxed) == address) return Status();
+  if (const Status status = device_.checkAddress(address); !status.ok()) return status.in(name);
+  reached.store(address, std::memory_order_relaxed);
   return Status();
+}
+
+Status PreparedCall::checkAddresses(TensorPointers tensors, const CallMemory &memory) const {
+  for (const CallersTensor &callers : facts_.callers)
+    TW_RETURN_IF_ERROR(checkAddress(tensors[callers.id]->data, callers.name, reached_[callers.id]));
+  TW_RETURN_IF_ERROR(checkAddress(memory.workspace, "workspace", reachedWorkspace_));
+  if (!memory.status.valid() || memory.status.isOf(device_)) return Status();
+  const Status status = device_.checkVisible(memory.status.words());
+  return status.ok() ? status : status.in("status");
 }
 
 ProgramMemory PreparedCall::memoryOf(TensorPointers tensors, const CallMemory &memory,

@@ -69,7 +69,9 @@ private:
   Status mismatch(const CallersTensor &callers, const TensorRef &tensor) const;
   Status check(TensorPointers tensors, const CallMemory &memory) const;
   Status checkOverlaps(TensorPointers tensors, const CallMemory &memory) const;
-  Status checkAddresses(TensorPointers tensors) const;
+  Status checkAddresses(TensorPointers tensors, const CallMemory &memory) const;
+  /// `reached`: the last address in its place that was fine.
+  Status checkAddress(const void *address, const char *name, std::atomic<const void *> &reached) const;
   ProgramMemory memoryOf(TensorPointers tensors, const CallMemory &memory, void **addresses) const;
   int64_t *wordsInWorkspace(const CallMemory &memory) const;
   /// Returns the run's number.
@@ -81,6 +83,7 @@ private:
   const Facts facts_;
   /// Addresses that the device was seen to reach, by id: frameworks use the same ones again and again.
   mutable std::atomic<const void *> reached_[TensorTable::kCapacity] = {};
+  mutable std::atomic<const void *> reachedWorkspace_ = nullptr;
 };
 
 } // namespace tilewright

@@ -148,32 +148,57 @@ Status CudaDevice::fill(void *destination, int byte, std::size_t bytes, Stream s
                  static_cast<unsigned char>(byte), bytes, queueOf(stream));
 }
 
-Status CudaDevice::checkAddress(const void *address) const {
-  if (!address) return {};
+struct CudaDevice::AddressFacts {
+  unsigned type = 0, managed = 0;
+  int ordinal = 0;              ///< of the device whose memory it is
+  bool isReachedAsItIs = false; ///< kernels reach host memory there by the same address
+  bool isOfADevice() const { return type == CU_MEMORYTYPE_DEVICE && !managed; }
+};
+
+StatusOr<CudaDevice::AddressFacts> CudaDevice::factsOf(const void *address) const {
   CurrentContext current(*context_);
   TW_RETURN_IF_ERROR(current.status());
-  unsigned type = 0, managed = 0;
-  int ordinal = 0;
+  AddressFacts facts;
   CUdeviceptr reached = 0;
   CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
                                       CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
                                       CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
-  void *values[] = {&type, &managed, &ordinal, &reached};
+  void *values[] = {&facts.type, &facts.managed, &facts.ordinal, &reached};
   TW_RETURN_IF_ERROR(
       TW_CUDA(context_->driver(), cuPointerGetAttributes, 4, attributes, values, addressOf(address)));
-  if (managed) return {};
-  if (type == CU_MEMORYTYPE_DEVICE)
-    return ordinal == description_.index ? Status()
-                                         : notReached("memory of device " + std::to_string(ordinal));
+  facts.isReachedAsItIs = reached == addressOf(address);
+  return facts;
+}
+
+Status CudaDevice::checkReached(const AddressFacts &facts) const {
+  if (facts.managed) return {};
+  if (facts.isOfADevice())
+    return facts.ordinal == description_.index
+               ? Status()
+               : notReached("memory of device " + std::to_string(facts.ordinal));
   if (description_.reachesHostMemory) return {};
-  if (type == CU_MEMORYTYPE_HOST)
-    return reached == addressOf(address) ? Status() : notReached("host memory that is not mapped for it");
+  if (facts.type == CU_MEMORYTYPE_HOST)
+    return facts.isReachedAsItIs ? Status() : notReached("host memory that is not mapped for it");
   return notReached("host memory");
 }
 
-Status CudaDevice::notReached(const std::string &found) const {
-  return userError("expected memory that kernels of device cuda:" + std::to_string(description_.index) +
-                   " reach, found " + found);
+Status CudaDevice::checkAddress(const void *address) const {
+  if (!address) return {};
+  TW_ASSIGN_OR_RETURN(const AddressFacts facts, factsOf(address));
+  return checkReached(facts);
+}
+
+Status CudaDevice::checkVisible(const void *address) const {
+  if (!address) return {};
+  TW_ASSIGN_OR_RETURN(const AddressFacts facts, factsOf(address));
+  if (facts.isOfADevice())
+    return notReached("memory of device " + std::to_string(facts.ordinal), "host memory (pinned)");
+  return checkReached(facts);
+}
+
+Status CudaDevice::notReached(const std::string &found, const std::string &expected) const {
+  return userError("expected " + expected + " that kernels of device cuda:" +
+                   std::to_string(description_.index) + " reach, found " + found);
 }
 
 bool CudaDevice::assembledByProgram(Artifact &artifact) {

@@ -39,6 +39,7 @@ public:
   Status fill(void *destination, int byte, std::size_t bytes, Stream stream) override;
 
   Status checkAddress(const void *address) const override;
+  Status checkVisible(const void *address) const override;
 
   Status assemble(Artifact &artifact) override;
   StatusOr<std::unique_ptr<LoadedKernel>> load(const Artifact &artifact) override;
@@ -62,7 +63,11 @@ private:
   Status wait(cuda::CUstream stream);
   /// Of the pool that `allocate` takes from.
   StatusOr<uint64_t> poolStatistic(cuda::CUmemPool_attribute attribute) const;
-  Status notReached(const std::string &found) const;
+  /// What the driver knows of an address.
+  struct AddressFacts;
+  StatusOr<AddressFacts> factsOf(const void *address) const;
+  Status checkReached(const AddressFacts &facts) const;
+  Status notReached(const std::string &found, const std::string &expected = "memory") const;
   Status notEnough(std::size_t bytes, const Status &cause) const;
 
   const std::shared_ptr<const cuda::Context> context_;

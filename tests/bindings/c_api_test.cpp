@@ -154,6 +154,10 @@ TEST_F(CApi, kernelsOfBundles) {
   expectUser(launch(1), "argument_count: expected 2, found 1");
   expectUser(call([&](tw_error **e) { return tw_kernel_launch(kernel, nullptr, 2, nullptr, e); }),
              "arguments: expected one, found NULL");
+  DLTensor shifted = hidden.dl;
+  shifted.byte_offset += sizeof(float);
+  arguments[1].tensor = &shifted;
+  expectUser(launch(2), "parameter 'y' overlaps 'x'");
   arguments[1].tensor = nullptr;
   expectUser(launch(2), "y: expected one, found NULL");
   arguments[1].tensor = &label.dl;

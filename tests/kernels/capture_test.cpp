@@ -47,9 +47,10 @@ protected:
     fake.captured.reset();
     EXPECT_THAT(fake.mistakes, IsEmpty());
 
-    const std::set<std::string> known = {"cuCtxGetCurrent",  "cuCtxPushCurrent",    "cuCtxPopCurrent",
-                                         "cuMemAllocAsync",  "cuMemFreeAsync",      "cuMemsetD8Async",
-                                         "cuLaunchKernelEx", "cuStreamIsCapturing", "cuTensorMapEncodeTiled"};
+    const std::set<std::string> known = {
+        "cuCtxGetCurrent",        "cuCtxPushCurrent",      "cuCtxPopCurrent",  "cuMemAllocAsync",
+        "cuMemFreeAsync",         "cuMemsetD8Async",       "cuLaunchKernelEx", "cuStreamIsCapturing",
+        "cuTensorMapEncodeTiled", "cuPointerGetAttributes"};
     for (const std::string &call : fake.calls())
       EXPECT_EQ(known.count(call), 1u) << call;
   }

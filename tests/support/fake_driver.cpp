@@ -179,10 +179,13 @@ struct FakeFunctions {
   std::optional<FakePointer> pointerAt(CUdeviceptr address) const {
     if (auto found = fake.pointers.find(reinterpret_cast<void *>(address)); found != fake.pointers.end())
       return found->second;
-    auto above = fake.sizes.upper_bound(address);
-    if (above != fake.sizes.begin() && address < std::prev(above)->first + std::prev(above)->second)
-      return FakePointer();
+    if (isIn(fake.sizes, address)) return FakePointer();
+    if (isIn(fake.hostSizes, address)) return FakePointer{CU_MEMORYTYPE_HOST};
     return std::nullopt;
+  }
+  static bool isIn(const std::map<CUdeviceptr, std::size_t> &sizes, CUdeviceptr address) {
+    const auto above = sizes.upper_bound(address);
+    return above != sizes.begin() && address < std::prev(above)->first + std::prev(above)->second;
   }
   CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **values,
                                   CUdeviceptr address) {
@@ -206,9 +209,13 @@ struct FakeFunctions {
   }
   CUresult cuMemHostAlloc(void **memory, std::size_t bytes, unsigned) {
     *memory = std::malloc(bytes);
+    fake.hostSizes[reinterpret_cast<CUdeviceptr>(*memory)] = bytes;
     return fake.hostMemory.insert(*memory), CUDA_SUCCESS;
   }
-  CUresult cuMemFreeHost(void *memory) { return release(fake.hostMemory, memory); }
+  CUresult cuMemFreeHost(void *memory) {
+    fake.hostSizes.erase(reinterpret_cast<CUdeviceptr>(memory));
+    return release(fake.hostMemory, memory);
+  }
   CUresult cuMemGetInfo(std::size_t *free, std::size_t *total) {
     *free = 1000;
     return *total = fake.memoryBytes, CUDA_SUCCESS;

@@ -38,6 +38,7 @@ public:
   Status synchronize(Stream) override { return {}; }
   bool isCapturing(Stream) override { return false; }
   Status checkAddress(const void *) const override { return {}; }
+  Status checkVisible(const void *) const override { return {}; }
   StatusOr<Buffer> allocateVisible(std::size_t bytes) override { return device_->allocateVisible(bytes); }
   StatusOr<double> time(Stream stream, const std::function<Status()> &work) override {
     return device_->time(stream, work);

@@ -26,7 +26,8 @@ protected:
   }
 
   int64_t words[kCallStatusWords] = {};
-  CallStatus status = CallStatus::at(words);
+  CpuDevice cpu{1};
+  CallStatus status = *CallStatus::at(cpu, words);
 };
 
 TEST_F(CallStatusTest, NoCallIsDoneAndFine) {

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/argument_memory.h"
+
 namespace tilewright {
 namespace {
 
@@ -153,6 +155,29 @@ TEST(GridFor, AGridThatFitsNoParameterIsOurMistake) {
     bad.grid = {axis};
     EXPECT_EQ(gridFor(bad, arguments()).status().kind(), StatusKind::internal);
   }
+}
+
+TensorRef block(float *data, int64_t rows, int64_t columns, int64_t stride) {
+  TensorRef tensor = TensorRef::matrix(data, ElementType::f32, rows, columns);
+  tensor.rowStride = stride;
+  return tensor;
+}
+
+TEST(Overlap, OfMatrices) {
+  float m[200] = {};
+  const TensorRef left = block(m, 10, 6, 20);
+  EXPECT_TRUE(overlap(left, left));
+  EXPECT_TRUE(overlap(left, block(m + 185, 1, 1, 1)));   // in its last row
+  EXPECT_FALSE(overlap(left, block(m + 186, 1, 14, 1))); // behind it
+  EXPECT_FALSE(overlap(left, block(m + 6, 10, 14, 20))); // columns side by side
+  EXPECT_FALSE(overlap(block(m + 6, 9, 14, 20), left));
+  EXPECT_TRUE(overlap(left, block(m + 5, 10, 14, 20)));
+  EXPECT_TRUE(overlap(left, block(m + 6, 9, 15, 20))); // whose rows end in the next ones
+  EXPECT_TRUE(overlap(block(m + 6, 9, 15, 20), left));
+  EXPECT_TRUE(overlap(left, block(m + 6, 5, 2, 30))); // other strides: not looked at closely
+  EXPECT_FALSE(overlap(left, TensorRef::vector(m + 6, ElementType::f32, 14)));
+  EXPECT_TRUE(overlap(left, TensorRef::vector(m + 6, ElementType::f32, 15)));
+  EXPECT_FALSE(overlap(left, TensorRef::vector(m, ElementType::f32, 0)));
 }
 
 } // namespace
