@@ -24,9 +24,9 @@ namespace tilewright {
 /// the same bits for the same problem as long as it lives. It is changed under a lock, by replacing it, and
 /// what others wrote meanwhile is kept. A file that cannot be understood is ignored with one warning, as is a
 /// record; the file is moved aside when there is something to write. Files of earlier versions have other
-/// names. They are read where that is possible, and never changed. Any thread may call it. The first call that
-/// needs the records reads the file, and others wait for it; no call waits while another one writes the file
-/// or waits for a lock on disk.
+/// names. They are read where that is possible, and never changed. Any thread may call it. The first call
+/// that needs the records reads the file, and others wait for it; no call waits while another one writes the
+/// file or waits for a lock on disk.
 class TuningCache {
 public:
   /// An empty folder name: records live as long as this process. A folder that cannot be used is a warning.

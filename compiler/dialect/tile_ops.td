@@ -84,8 +84,8 @@ def Tile_InteriorOp : Tile_Op<"interior", [Pure]> {
   let description = [{
     How many leading columns, a multiple of `step` and at most `width`, lie inside all `views` and can be reached with
     the widest accesses of the target. How many those are is the target's choice; none is always a right answer. Loads
-    and stores marked `interior`, of blocks of `step` columns that begin at a multiple of `step`, touch no other columns,
-    and no row outside their view.
+    and stores marked `interior`, of blocks of `step` columns that begin at a multiple of `step`, touch no other
+    columns, and no row outside their view.
 
     Example:
     ```mlir

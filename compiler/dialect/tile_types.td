@@ -10,8 +10,9 @@ def Tile_ViewType : TypeDef<Tile_Dialect, "View"> {
   let description = [{
     A tensor in memory: base, sizes, stride of its rows. Rank 1 or 2, elements f32, bf16, f16, i32 or i64; all sizes
     are known at run time. Elements of a row are adjacent, rows are a run-time stride apart. A view and what is
-    narrowed or reinterpreted from it share memory. Views of different arguments share none that either writes, but for one tensor as two
-    arguments of one type that a kernel overwrites in place: every row is loaded before it is stored, at the same columns.
+    narrowed or reinterpreted from it share memory. Views of different arguments share none that either writes. The
+    exception is one tensor as two arguments of one type, which a kernel overwrites in place: every row is loaded
+    before it is stored, at the same columns.
 
     Example: `!tile.view<?x?xbf16>`, `!tile.view<?xi32>`.
   }];

@@ -19,7 +19,8 @@ def GatherToSelect : TilePass<"gather-to-select"> {
         gather(load v[r, j], i)    = load_elements v[r, j + i]            where nothing else uses the row
 
     a has one number a row. It is moved out of f where it hangs on the whole row (a maximum, a sum), since the element
-    could not be picked in the sweep that makes a. Selects, not products: an infinity or a NaN elsewhere in the row stays out.
+    could not be picked in the sweep that makes a. Selects, not products: an infinity or a NaN elsewhere in the row
+    stays out.
 
     Before:
     ```mlir
@@ -89,23 +90,25 @@ def StreamRows : TilePass<"stream-rows"> {
   let summary = "long tiles as loops over static column blocks";
   let description = [{
         reduce(x)       :  a ← neutral;     for each block b:  a ← combine(a, reduce(b))
-        max_sum_exp(x)  :  m ← -∞, s ← 0;   for each block b:  m' = max(m, max(b)),  s ← s·exp(m - m') + Σ exp(b - m'),  m ← m'
+        max_sum_exp(x)  :  m ← -∞, s ← 0;   for each block b:  m' = max(m, max(b)),
+                                                               s ← s·exp(m - m') + Σ exp(b - m'),  m ← m'
 
-    A *sweep* is one loop over the columns of a row. What depends on a reduction of the row belongs to a later sweep than
-    the reduction, and a long value that a later sweep needs is computed again there from its loads, so no row is ever
-    held. All reductions and stores of one sweep share its loop. Columns past the end of the row are kept out of
+    A *sweep* is one loop over the columns of a row. What depends on a reduction of the row belongs to a later sweep
+    than the reduction, and a long value that a later sweep needs is computed again there from its loads, so no row is
+    ever held. All reductions and stores of one sweep share its loop. Columns past the end of the row are kept out of
     reductions by a select and out of memory by the bounds of the view.
 
-    `max_sum_exp` of a static tile is expanded too: no target sees it. In both forms exp(x - m) counts as 0 where x and m
-    are both -∞, so that a row of nothing but -∞ has m = -∞ and s = 0, as an empty row has; a NaN or +∞ in the row gives
-    s = NaN.
+    `max_sum_exp` of a static tile is expanded too: no target sees it. In both forms exp(x - m) counts as 0 where x and
+    m are both -∞, so that a row of nothing but -∞ has m = -∞ and s = 0, as an empty row has; a NaN or +∞ in the row
+    gives s = NaN.
 
     With `interior`, a sweep is two loops: the first over large blocks that lie inside the row and all views (see
     `tile.interior`) and need no masks, the second over the rest. Where positions are compared with one number for all
-    rows, as by a scattered label, the block that holds it is part of the rest: in all others the comparison is decided.
+    rows, as by a scattered label, the block that holds it is part of the rest: in all others the comparison is
+    decided.
 
-    Sweeps must not change what the kernel says. A store moves to a later sweep when the row it overwrites is still to be
-    loaded again; where there is no such order it is an error. After the pass no tensor is dynamic, or it has failed.
+    Sweeps must not change what the kernel says. A store moves to a later sweep when the row it overwrites is still to
+    be loaded again; where there is no such order it is an error. After the pass no tensor is dynamic, or it has failed.
 
     Before:
     ```mlir
