@@ -149,6 +149,13 @@ StatusOr<std::string> emit(const Kernel &kernel, const Target &target, const Com
   if (stage == Stage::tile) return irText(*compilation.module);
   TW_RETURN_IF_ERROR(lowerTiles(compilation, kernel, target, options));
   if (stage == Stage::lowered) return irText(*compilation.module);
+  if (stage == Stage::layout) {
+    if (target.kind == TargetKind::cpu)
+      return userError("expected a GPU, whose threads share tiles; found a CPU");
+    TW_RETURN_IF_ERROR(compilation.dump.runPasses(
+        *compilation.module, [&](OpPassManager &passes) { addLayoutNotes(passes, target, options); }));
+    return irText(*compilation.module);
+  }
   TW_RETURN_IF_ERROR(lowerToLlvm(compilation, target, options));
   return textOf(stage, *compilation.module, target, options);
 }

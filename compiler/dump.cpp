@@ -31,6 +31,8 @@ StageFile stageFile(Stage stage) {
     return {"tile", ".tile.mlir"};
   case Stage::lowered:
     return {"lowered", ".lowered.mlir"};
+  case Stage::layout:
+    return {"", ""}; // `emit` alone makes it
   case Stage::llvm:
     return {"llvm", ".ll"};
   case Stage::assembly:

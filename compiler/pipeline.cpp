@@ -67,7 +67,7 @@ void addCpuPasses(OpPassManager &passes, const Target &target, const CompileOpti
   passes.addPass(createReconcileUnrealizedCastsPass());
 }
 
-static std::unique_ptr<Pass> createLowerToThreadsFor(const Target &target, const CompileOptions &options) {
+static nvptx::LowerToThreadsOptions lowerToThreadsFor(const Target &target, const CompileOptions &options) {
   nvptx::LowerToThreadsOptions lowering;
   lowering.warps = options.schedule.warps;
   lowering.tf32 = options.tf32;
@@ -79,11 +79,17 @@ static std::unique_ptr<Pass> createLowerToThreadsFor(const Target &target, const
   lowering.rasterRows = options.schedule.rasterRows;
   lowering.startsEarly = target.capability() >= 90;
   lowering.sharedLimit = target.sharedLimit();
-  return nvptx::createLowerToThreads(lowering);
+  return lowering;
+}
+
+void addLayoutNotes(OpPassManager &passes, const Target &target, const CompileOptions &options) {
+  nvptx::LowerToThreadsOptions lowering = lowerToThreadsFor(target, options);
+  lowering.explain = true;
+  passes.addPass(nvptx::createLowerToThreads(lowering));
 }
 
 void addNvptxPasses(OpPassManager &passes, const Target &target, const CompileOptions &options) {
-  passes.addPass(createLowerToThreadsFor(target, options));
+  passes.addPass(nvptx::createLowerToThreads(lowerToThreadsFor(target, options)));
   passes.addPass(createCSEPass());
   passes.addPass(nvptx::createExpandMathNvptx());
   passes.addPass(createConvertSCFToCFPass());

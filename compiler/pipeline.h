@@ -16,6 +16,9 @@ void addTilePasses(mlir::OpPassManager &passes, const Target &target, const Comp
 /// From there to the LLVM dialect.
 void addCpuPasses(mlir::OpPassManager &passes, const Target &target, const CompileOptions &options);
 
+/// For an NVIDIA GPU. `addLayoutNotes` leaves the tile IR as it is, with notes of who holds what of each tile
+/// and what warps do.
+void addLayoutNotes(mlir::OpPassManager &passes, const Target &target, const CompileOptions &options);
 void addNvptxPasses(mlir::OpPassManager &passes, const Target &target, const CompileOptions &options);
 
 } // namespace tilewright

@@ -100,6 +100,32 @@ static LogicalResult checkLayouts(func::FuncOp kernel, const LoweringOptions &op
   return failure(result.wasInterrupted());
 }
 
+static std::string str(TileLayout layout) {
+  return "rows " + layout::str(*layout.rows) + "; columns " + layout::str(*layout.columns);
+}
+
+/// Notes on each op that makes a tile who holds what of it, and on the kernel how many threads there are and
+/// what its warps do.
+static void explainLayouts(func::FuncOp kernel, const LoweringOptions &options) {
+  mergeLoads(kernel);
+  Builder b(kernel.getContext());
+  const WarpPlanning planning = planWarps(kernel, options);
+  const Layouts layouts(kernel, planning.plan ? planning.plan->consumers(options) : options);
+  kernel->setAttr("threads", b.getI64IntegerAttr(layouts.threads()));
+  kernel->setAttr("warps",
+                  b.getStringAttr(planning.plan ? nvptx::str(*planning.plan) : "alike: " + planning.refusal));
+  kernel.walk([&](Operation *op) {
+    SmallVector<Attribute> ofResults;
+    for (Value result : op->getResults())
+      if (isTile(result)) ofResults.push_back(b.getStringAttr(str(layouts.of(result))));
+    if (ofResults.size() == 1) op->setAttr("layout", ofResults.front());
+    if (ofResults.size() > 1) op->setAttr("layout", b.getArrayAttr(ofResults));
+    const bool isProduct = isa<tile::ContractOp, tile::DotOp>(op);
+    if (isProduct && !(layouts.ofProduct(op) == layouts.of(op->getResult(0))))
+      op->setAttr("accumulators", b.getStringAttr(str(layouts.ofProduct(op))));
+  });
+}
+
 namespace {
 
 struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
@@ -117,18 +143,23 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
     options.clusterCtas = clusterCtas;
     options.rasterRows = rasterRows;
     options.startsEarly = startsEarly;
-    declareSharedMemory(getOperation());
+    if (!explain) declareSharedMemory(getOperation());
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (!kernel->hasAttr(tile::kKernelAttr)) continue;
-      if (failed(checkTiles(kernel)) || failed(lower(kernel, options))) return signalPassFailure();
+      if (failed(checkTiles(kernel))) return signalPassFailure();
+      if (explain)
+        explainLayouts(kernel, options);
+      else if (failed(lower(kernel, options)))
+        return signalPassFailure();
     }
+    if (explain) return;
     for (auto lowered : getOperation().getOps<func::FuncOp>())
       if (startsEarly && !lowered->hasAttr("product")) waitForLaunchBefore(lowered);
   }
 
   static LogicalResult lower(func::FuncOp kernel, const LoweringOptions &options) {
     mergeLoads(kernel);
-    if (const std::optional<WarpPlan> plan = planWarps(kernel, options)) {
+    if (const std::optional<WarpPlan> plan = planWarps(kernel, options).plan) {
       if (options.roles != WarpRoles::automatic) return lowerWithRoles(kernel, options, *plan);
       if (succeeded(tryRoles(kernel, options, *plan))) return success();
     }

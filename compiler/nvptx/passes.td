@@ -35,6 +35,7 @@ def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
     Option<"clusterCtas", "cluster-ctas", "int64_t", "0", "CTAs that share copies of an operand, 1 or 2; 0: chosen">,
     Option<"rasterRows", "raster-rows", "int64_t", "0", "rows of programs that a persistent grid walks column by column">,
     Option<"startsEarly", "starts-early", "bool", "false", "for sm_90 and later: a launch waits for the one before it">,
+    Option<"explain", "explain", "bool", "false", "notes layouts and what warps do on the tile IR, and lowers nothing">,
     Option<"sharedLimit", "shared-limit", "int64_t", "101376", "bytes of shared memory that a CTA can have">,
   ];
   let dependentDialects = [

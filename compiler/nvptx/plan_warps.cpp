@@ -140,35 +140,61 @@ void moveLoadsAhead(tile::ContractOp product) {
   }
 }
 
-std::optional<WarpPlan> planWarps(func::FuncOp kernel, const LoweringOptions &options) {
+std::string str(const WarpPlan &plan) {
+  std::string text = plan.roles == WarpRoles::pingPong ? "pingPong" : "cooperative";
+  text += ": " + std::to_string(plan.stages) + " stages of " + std::to_string(plan.stageDepth) +
+          ", a program's product " + std::to_string(plan.rows) + "x" + std::to_string(plan.columns);
+  if (plan.clusterCtas > 1)
+    text += ", clusters of " + std::to_string(plan.clusterCtas) + " along axis " +
+            std::to_string(plan.clusterAxis);
+  if (plan.boxedStore) text += ", stored by TMA";
+  if (plan.keepsPace()) text += ", in pace";
+  if (plan.isRanked) text += ", by rank";
+  return text;
+}
+
+/// Why Hopper's instructions cannot multiply these operands; empty where they can.
+static std::string refuseOperands(tile::ContractOp product, const LoweringOptions &options) {
+  if (!operandBytes(product, options.tf32))
+    return "wgmma multiplies two matrices of bf16 or f16, or of f32 along the contracted axis with tf32";
+  const auto type = tile::tileType(product.getResult());
+  for (auto [view, axis, positions] : {std::tuple{product.getA(), product.getAAxis(), type.getDimSize(0)},
+                                       std::tuple{product.getB(), product.getBAxis(), type.getDimSize(1)}}) {
+    if (isWritten(cast<BlockArgument>(rootOf(view)))) return "the kernel writes an operand";
+    if (!canCopy(view, axis, positions))
+      return "TMA copies whole matrices, in boxes of at most 256 rows or of a multiple of 64 columns";
+  }
+  return {};
+}
+
+WarpPlanning planWarps(func::FuncOp kernel, const LoweringOptions &options) {
   constexpr size_t kMostAxes = 2; // that a ProgramOrder knows
-  if (!options.hopper || options.roles == WarpRoles::alike || tile::gridOf(kernel).size() > kMostAxes)
-    return std::nullopt;
+  if (!options.hopper) return {{}, "code for sm_90a and aligned matrices alone have roles"};
+  if (options.roles == WarpRoles::alike) return {{}, "asked for"};
+  if (tile::gridOf(kernel).size() > kMostAxes) return {{}, "the grid has three axes"};
   tile::ContractOp product = onlyProduct(kernel);
-  if (!product) return std::nullopt;
-  const int64_t bytes = operandBytes(product, options.tf32);
+  if (!product) return {{}, "there is not exactly one product of views, in no loop"};
+  if (std::string refusal = refuseOperands(product, options); !refusal.empty()) return {{}, refusal};
+
   auto type = tile::tileType(product.getResult());
   const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
-  if (!bytes || isWritten(cast<BlockArgument>(rootOf(product.getA()))) ||
-      isWritten(cast<BlockArgument>(rootOf(product.getB()))) ||
-      !canCopy(product.getA(), product.getAAxis(), rows) ||
-      !canCopy(product.getB(), product.getBAxis(), columns))
-    return std::nullopt;
   WarpRoles roles = options.roles;
   if (roles == WarpRoles::automatic)
     roles = rolesFit(WarpRoles::pingPong, rows, columns) ? WarpRoles::pingPong : WarpRoles::cooperative;
-  if (!rolesFit(roles, rows, columns)) return std::nullopt;
+  if (!rolesFit(roles, rows, columns)) return {{}, "warpgroups cannot share so large or so odd a tile"};
 
+  const int64_t bytes = operandBytes(product, options.tf32);
   WarpPlan plan{roles, options.stages ? options.stages : 4, rows, columns, kLineBytes / bytes};
   plan.boxedStore = boxedStore(kernel, product, Layouts(kernel, plan.consumers(options)));
   plan.replacesSums = isReducedOnce(kernel, product) && !product.getPart();
   while (plan.stages > 1 && SharedMemory(plan).bytes > options.sharedLimit)
     --plan.stages;
-  if (plan.stages < 2 || !isProducible(kernel, product)) return std::nullopt;
+  if (plan.stages < 2) return {{}, "shared memory has no room for two stages"};
+  if (!isProducible(kernel, product)) return {{}, "one warp cannot compute what the product needs"};
   if (options.clusterCtas == 2) shareOperand(kernel, product, plan);
   // Products whose left operand does not lie along the contracted axis gain nothing.
   plan.isRanked = plan.clusterCtas > 1 && plan.keepsPace() && product.getAAxis() == 1;
-  return plan;
+  return {plan, {}};
 }
 
 } // namespace tilewright::nvptx

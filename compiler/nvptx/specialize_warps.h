@@ -44,8 +44,15 @@ struct WarpPlan {
   }
 };
 
-/// None where the kernel or its product is not of that form; the portable lowering serves those.
-std::optional<WarpPlan> planWarps(mlir::func::FuncOp kernel, const LoweringOptions &options);
+/// For people: "pingPong: 4 stages of 64, a program's product 128x192, …".
+std::string str(const WarpPlan &plan);
+
+/// A plan, or why a kernel or its product is not of that form; the portable lowering serves those.
+struct WarpPlanning {
+  std::optional<WarpPlan> plan;
+  std::string refusal;
+};
+WarpPlanning planWarps(mlir::func::FuncOp kernel, const LoweringOptions &options);
 
 /// Moves loads of a few registers a thread, which the rest of the kernel waits for, ahead of its product.
 void moveLoadsAhead(tile::ContractOp product);

@@ -251,6 +251,7 @@ class Commands(BadInput):
         self.refuse("expected --kernel", "emit", *good[3:])
         self.refuse("expected --target", *good[:3], *good[5:])
         self.refuse("expected --stage", *good[:5])
+        self.refuse("found 'layout', which NVIDIA's GPUs have", *good[:6], "layout")
         self.refuse("'ptx', which is NVIDIA's", *good[:6], "ptx")
         self.refuse("one of tile, llvm, asm, ptx; found 'ast'", *good[:6], "ast")
         self.refuse("target 'arm' is not known; choices: cpu, sm_80", *good[:4], "arm", *good[5:])

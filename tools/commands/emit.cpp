@@ -14,11 +14,15 @@ namespace {
 
 StatusOr<Stage> stageOf(const Arguments &arguments, const Target &target) {
   TW_RETURN_IF_ERROR(arguments.required("--stage").status());
-  TW_ASSIGN_OR_RETURN(const std::string name, arguments.choice("--stage", {"tile", "llvm", "asm", "ptx"}));
-  if (name == "ptx" && target.kind == TargetKind::cpu)
-    return userError(
-        "expected --stage tile, llvm or asm for --target cpu, found 'ptx', which is NVIDIA's assembly");
-  return name == "tile" ? Stage::tile : name == "llvm" ? Stage::llvm : Stage::assembly;
+  TW_ASSIGN_OR_RETURN(const std::string name,
+                      arguments.choice("--stage", {"tile", "lowered", "layout", "llvm", "asm", "ptx"}));
+  if ((name == "ptx" || name == "layout") && target.kind == TargetKind::cpu)
+    return userError("expected --stage tile, lowered, llvm or asm for --target cpu, found '" + name +
+                     "', which NVIDIA's GPUs have");
+  if (name == "tile") return Stage::tile;
+  if (name == "lowered") return Stage::lowered;
+  if (name == "layout") return Stage::layout;
+  return name == "llvm" ? Stage::llvm : Stage::assembly;
 }
 
 /// What NVIDIA's own tools make of PTX: instructions of the target and of no other GPU.
@@ -65,14 +69,17 @@ Command emitCommand() {
   Command command;
   command.name = "emit";
   command.summary = "a kernel as text, at a stage of its compilation";
-  command.usage =
-      "--kernel NAME --target cpu|sm_80|sm_90a --stage tile|llvm|asm|ptx [--dtype TYPE] [-o FILE]";
+  command.usage = "--kernel NAME --target cpu|sm_80|sm_90a --stage tile|lowered|layout|llvm|asm|ptx [--dtype "
+                  "TYPE] [-o FILE]";
   command.options = {
       {"--kernel", "NAME", "one of those that `tilewright inspect` lists"},
       {"--target", "NAME",
        "cpu: this one; x86-64-v3, znver4, …: others; sm_80, sm_90, …: GPUs; sm_90a: Hopper"},
       {"--stage", "STAGE",
-       "tile: the tile dialect; llvm: LLVM IR; ptx: NVIDIA's assembly; asm: the processor's or GPU's own "
+       "tile: the tile dialect; lowered: the same of static tiles, where a target's lowering starts; layout: "
+       "with which "
+       "threads of a GPU hold what, and what its warps do; llvm: LLVM IR; ptx: NVIDIA's assembly; asm: the "
+       "processor's or GPU's own "
        "instructions, of which a GPU's are shown by a CUDA toolkit's ptxas and nvdisasm or cuobjdump"},
       numberTypeSpec(": of its main inputs"),
       {"-o", "FILE", "where to write it; default: standard output"},
