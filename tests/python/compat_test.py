@@ -113,14 +113,14 @@ def test_mevo(problem):
     assert plain.eval()(x, y).shape == (N, V)
 
 
-@pytest.mark.parametrize("reduction", ["none", "mean"])
+@pytest.mark.parametrize("reduction", ["none", None, "mean"])
 def test_verl(problem, reduction):
     x, w, y = problem
     log_p, entropy = verl.linear_cross_entropy(x.view(4, 6, H), w, y.view(4, 6), 0.7, reduction)
     all_p = (x @ w.T / 0.7).log_softmax(1)
     picked = all_p.gather(1, y[:, None])[:, 0]
     right = -(all_p.exp() * all_p).sum(1)
-    check(log_p.sum() + entropy.square().sum(), (picked.sum() if reduction == "none" else picked.mean())
+    check(log_p.sum() + entropy.square().sum(), (picked.mean() if reduction == "mean" else picked.sum())
           + right.square().sum(), [x, w])
 
 

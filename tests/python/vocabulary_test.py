@@ -1,4 +1,4 @@
-"""A vocabulary shared among processes gives what one process computes. Processes with gloo, on the CPU: see ranks.py."""
+"""A vocabulary shared among processes gives what one process computes. With gloo, on the CPU: see ranks.py."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Where users of other libraries that share a vocabulary among processes were hurt, and what torch does around the loss.
+"""Where users of other libraries that share a vocabulary were hurt, and what torch does around the loss.
 
 Each test names its trap; the numbers are those libraries' issues. Processes with gloo, on the CPU: see ranks.py.
 """

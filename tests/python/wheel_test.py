@@ -49,6 +49,6 @@ def test_the_wheel_in_an_environment_of_its_own(tmp_path):
     python = str(tmp_path / "fresh/bin/python")
     run(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", str(wheel))
     # Torch is too large to install again: it comes from here, behind what the wheel brought.
-    (Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()) / "torch.pth").write_text(
-        sysconfig.get_path("purelib"))
+    packages = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+    (Path(packages) / "torch.pth").write_text(sysconfig.get_path("purelib"))
     run(python, "-c", PROGRAM)

@@ -194,7 +194,7 @@ def _onto_main_grad(weight: Tensor):
 
 
 def _beside_main_grad(weight: Tensor) -> Optional[Tensor]:
-    """What autograd gets for a weight whose gradient is in main_grad: Megatron's hooks want a tensor, others nothing."""
+    """What autograd gets for a weight whose gradient is in main_grad: Megatron's hooks want a tensor, others none."""
     if not hasattr(weight, "grad_added_to_main_grad"):
         return None
     weight.grad_added_to_main_grad = True

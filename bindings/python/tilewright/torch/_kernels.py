@@ -75,8 +75,8 @@ class Kernel:
         Nothing is known of gradients, and outputs that overlap inputs are the caller's affair.
 
         Args:
-            arguments: in the order of `parameters`: a tensor of one or two dimensions (0: one value), its last dimension
-                contiguous, of float32, bfloat16, float16, int32 or int64; or a number.
+            arguments: in the order of `parameters`: a tensor of one or two dimensions (0: one value), its last
+                dimension contiguous, of float32, bfloat16, float16, int32 or int64; or a number.
 
         Raises:
             tilewright.UserError: an argument is not as its parameter wants it; the message names that.
@@ -98,6 +98,7 @@ class Kernel:
         if tensor.device != self._device.torch_device:
             raise UserError(f"{name}: expected a tensor on {self._device.torch_device}, found {tensor.device}")
         if tensor.dim() > 2 or tensor.dtype not in DL_TYPES:
-            raise UserError(f"{name}: expected at most two dimensions of {', '.join(str(t)[6:] for t in DL_TYPES)}, found "
-                            f"{tuple(tensor.shape)} of {tensor.dtype}")
+            types = ", ".join(str(dtype)[6:] for dtype in DL_TYPES)
+            raise UserError(f"{name}: expected at most two dimensions of {types}, found {tuple(tensor.shape)} of "
+                            f"{tensor.dtype}")
         return tensor

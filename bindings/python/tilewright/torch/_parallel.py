@@ -1,6 +1,6 @@
 """`linear_cross_entropy` with a group: its checks, and its gradients."""
 
-from typing import Optional
+from typing import Optional, Union
 
 import torch
 import torch.distributed
@@ -11,7 +11,7 @@ from . import _autograd, _ops, _sharded, _sharded_ops, _vocabulary, functional  
 from ._plans import Asked, LinearPlan, cast
 
 
-def _group_of(group) -> torch.distributed.ProcessGroup:
+def _group_of(group: Union[torch.distributed.ProcessGroup, DeviceMesh]) -> torch.distributed.ProcessGroup:
     if isinstance(group, DeviceMesh):
         functional._expect(group.ndim == 1, "group", "a mesh of one dimension, such as mesh['tp']", group)
         return group.get_group()
@@ -20,7 +20,8 @@ def _group_of(group) -> torch.distributed.ProcessGroup:
     return group
 
 
-def _local(name: str, tensor: Optional[Tensor], group, main_grad: bool) -> Optional[Tensor]:
+def _local(name: str, tensor: Optional[Tensor], group: torch.distributed.ProcessGroup,
+           main_grad: bool) -> Optional[Tensor]:
     """This rank's classes of a DTensor that is sharded over the group by its first dimension, and nowhere else."""
     placements = getattr(tensor, "placements", None)
     if placements is None:
@@ -37,7 +38,7 @@ def _local(name: str, tensor: Optional[Tensor], group, main_grad: bool) -> Optio
     return tensor.to_local()
 
 
-def _check(dx_reduce, rows: int, labels: int, ranks: int) -> None:
+def _check(dx_reduce: str, rows: int, labels: int, ranks: int) -> None:
     functional._expect(dx_reduce in _vocabulary.REDUCTIONS, "dx_reduce", f"one of {_vocabulary.REDUCTIONS}",
                        repr(dx_reduce))
     parts = ranks if dx_reduce == "reduce_scatter" else 1

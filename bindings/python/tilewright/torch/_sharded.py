@@ -6,8 +6,8 @@ dX, which is added up over the ranks while dW is made.
 
 On a GPU all parts are enqueued on torch's current stream. A collective is issued with async_op=True: NCCL runs it on
 its group's own stream, behind what the current stream had when it was issued. `wait` lets the current stream wait, not
-the host: for a chunk's gather before `merge`, for the sums of dX once the last part is enqueued. Until then _Run holds all
-that a collective reads or writes; torch's allocator hands it out again to later work of the current stream alone.
+the host: for a chunk's gather before `merge`, for the sums of dX once the last part is enqueued. Until then _Run holds
+all that a collective reads or writes; torch's allocator hands it out again to later work of the current stream alone.
 Nothing here reads a device's value, so that all of it can be captured in a CUDA graph.
 """
 

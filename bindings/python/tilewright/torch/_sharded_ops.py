@@ -27,7 +27,8 @@ def _operations(call: str, tensors: tuple, options: tuple, asked: tuple, group: 
     input, weight, bias, class_weight = tensors
     shard = _vocabulary.shard_of(distributed_c10d._resolve_process_group(group), weight.shape[0], {
         "call": call, "shape of input": tuple(input.shape), "type": str(input.dtype), "dx_reduce": dx_reduce,
-        "allow_tf32": _ops.allows_tf32(input), **Options(*options)._asdict(), "wants": asked, "tensors": tuple(tensor is not None for tensor in tensors)})
+        "allow_tf32": _ops.allows_tf32(input), **Options(*options)._asdict(), "wants": asked,
+        "tensors": tuple(tensor is not None for tensor in tensors)})
     if class_weight is not None:
         class_weight = _vocabulary.all_class_weights(class_weight, shard)
     return _sharded.Operations(shard, dx_reduce), class_weight

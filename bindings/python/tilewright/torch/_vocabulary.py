@@ -6,7 +6,7 @@ torch.distributed moves what crosses between ranks; see _sharded.py.
 
 import os
 import weakref
-from typing import NamedTuple, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 import torch
 import torch.distributed as dist
@@ -63,7 +63,7 @@ def _expect_equal(everyone: list) -> None:
                                 f"{other[name]!r} on rank {rank}")
 
 
-def _of_all_ranks(value, group) -> list:
+def _of_all_ranks(value: object, group: dist.ProcessGroup) -> list:
     everyone = [None] * dist.get_world_size(group)
     dist.all_gather_object(everyone, value, group=group)
     return everyone
@@ -119,12 +119,12 @@ def all_class_weights(class_weight: Tensor, shard: Shard) -> Tensor:
     return torch.cat([row[:size] for row, size in zip(everyone, shard.sizes)])
 
 
-def is_of_gloo(tensor: Tensor, group) -> bool:
+def is_of_gloo(tensor: Tensor, group: dist.ProcessGroup) -> bool:
     """Whether gloo moves the tensor: a group may have a backend for each kind of device."""
     return not tensor.is_cuda or dist.get_backend(group) == "gloo"
 
 
-def gather(everyone: Tensor, mine: Tensor, group, waits: bool = True):
+def gather(everyone: Tensor, mine: Tensor, group: dist.ProcessGroup, waits: bool = True) -> Optional[dist.Work]:
     """R×…, of each rank's …; on a GPU beside what is enqueued next. Without `waits`: what is to be waited for."""
     if is_of_gloo(mine, group):  # where lists are all that older versions of torch gather
         return dist.all_gather(list(everyone.unbind(0)), mine, group=group, async_op=not waits)

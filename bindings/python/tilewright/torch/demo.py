@@ -1,8 +1,8 @@
 """python -m tilewright.torch.demo: a small transformer, trained on this project's own text with two losses.
 
-Both trainings begin with the same weights and see the same text. One uses `F.cross_entropy(F.linear(x, w), y)`, the other
-ours; the picture shows both curves, and the last line their largest difference. On a GPU tokens are pairs of bytes
-(65536 classes), where the logits are most of the memory; on a CPU single bytes.
+Both trainings begin with the same weights and see the same text. One uses `F.cross_entropy(F.linear(x, w), y)`, the
+other ours; the picture shows both curves, and the last line their largest difference. On a GPU tokens are pairs of
+bytes (65536 classes), where the logits are most of the memory; on a CPU single bytes.
 """
 
 import argparse
@@ -159,7 +159,8 @@ def main() -> None:
     if arguments.steps:
         setting = setting._replace(steps=arguments.steps)
     tokens = tokens_of(project_text(), setting.classes)
-    print(f"{len(tokens)} tokens of {setting.classes} classes; {setting.steps} steps of {setting.batch}×{setting.length}")
+    print(f"{len(tokens)} tokens of {setting.classes} classes; {setting.steps} steps of "
+          f"{setting.batch}×{setting.length}")
     trainings = {name: Training(loss, setting, arguments.device, arguments.seed)
                  for name, loss in (("F.cross_entropy", eager), ("tilewright", linear_cross_entropy))}
     for inputs, targets in batches(tokens, setting, arguments.seed):

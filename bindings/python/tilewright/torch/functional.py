@@ -1,6 +1,6 @@
 """The losses as functions. Each works on a CPU and on NVIDIA GPUs, under autograd, autocast and torch.compile."""
 
-from typing import NamedTuple, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -10,6 +10,10 @@ from .._library import OBJECTIVES, REDUCTIONS
 from . import _ops
 from ._autograd import (Asked, CompiledCrossEntropy, CompiledLinearCrossEntropy, CrossEntropy, LinearPlan,
                         apply_linear, spread)
+
+if TYPE_CHECKING:  # a torch without torch.distributed has neither
+    from torch.distributed import ProcessGroup
+    from torch.distributed.device_mesh import DeviceMesh
 
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -36,7 +40,7 @@ class LossOutput(NamedTuple):
     logits, of entropy, of lse² and of lse; the share of rows that are correct. Has no gradient."""
 
 
-def _expect(condition: bool, name: str, expected: str, found) -> None:
+def _expect(condition: bool, name: str, expected: str, found: Any) -> None:
     if not condition:
         raise UserError(f"{name}: expected {expected}, found {found}")
 
@@ -143,7 +147,8 @@ def _row_factor(row_weight: Tensor, target: Tensor, class_weight: Optional[Tenso
     if class_weight is None:
         divisor = is_valid.sum().to(torch.float32)
     else:
-        _expect(options[3] == 0, "row_weight", "no class weights beside a z_loss: a mean would have two divisors", "both")
+        _expect(options[3] == 0, "row_weight", "no class weights beside a z_loss: a mean would have two divisors",
+                "both")
         divisor = (class_weight.to(torch.float32)[torch.where(is_valid, target, 0)] * is_valid).sum()
     return factor * torch.where(divisor > 0, 1 / divisor, 0)
 
@@ -174,7 +179,7 @@ def linear_cross_entropy(
     quiet_zeros: bool = True,
     main_grad: bool = False,
     configuration: Optional[str] = None,
-    group=None,
+    group: Optional[Union["ProcessGroup", "DeviceMesh"]] = None,
     dx_reduce: str = "all_reduce",
 ) -> Union[Tensor, LossOutput]:
     """Cross entropy of the logits input·linear_weightᵀ + linear_bias, which never are in memory.
@@ -351,7 +356,8 @@ def _plan_of(tensors, reduction, ignore_index, label_smoothing, z_loss, logit_sc
     _expect(row_weight is None or row_weight.shape in (target.shape, _shifted(target.shape, shift)), "row_weight",
             f"shape {tuple(_shifted(target.shape, shift))}", None if row_weight is None else tuple(row_weight.shape))
     grad = torch.is_grad_enabled()
-    needs = tuple(grad and tensor is not None and tensor.requires_grad for tensor in (input, linear_weight, linear_bias))
+    trained = (input, linear_weight, linear_bias)
+    needs = tuple(grad and tensor is not None and tensor.requires_grad for tensor in trained)
     return LinearPlan(
         options=(*options, margin, limit, quiet_zeros, OBJECTIVES[objective], configuration),
         compute=_compute_type(input, linear_weight), wants=wants, needs=needs,
@@ -442,7 +448,7 @@ def selected_log_probs(
     ignore_index: int = -100,
     shift: int = 0,
     workspace_limit: Optional[int] = None,
-    group=None,
+    group: Optional[Union["ProcessGroup", "DeviceMesh"]] = None,
     dx_reduce: str = "all_reduce",
 ) -> Tuple[Tensor, Tensor]:
     """The log-probability of each row's target and the entropy of its probabilities, both differentiable (GRPO, PPO).

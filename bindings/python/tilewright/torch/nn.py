@@ -1,6 +1,6 @@
 """The losses as modules."""
 
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
@@ -22,7 +22,8 @@ class LinearCrossEntropyLoss(torch.nn.Module):
     weight: Optional[Tensor]
 
     def __init__(self, in_features: int, num_classes: int, *, bias: bool = False, weight: Optional[Tensor] = None,
-                 device=None, dtype=None, **options):
+                 device: Optional[Union[str, torch.device]] = None, dtype: Optional[torch.dtype] = None,
+                 **options: Any) -> None:
         super().__init__()
         self.linear = torch.nn.Linear(in_features, num_classes, bias=bias, device=device, dtype=dtype)
         self.register_buffer("weight", weight)

@@ -1,6 +1,6 @@
 """Attributes that are set for a time."""
 
-from typing import Callable
+from typing import Callable, List
 
 _MISSING = object()
 
@@ -8,10 +8,10 @@ _MISSING = object()
 class Patch:
     """What was replaced; `undo` gives back what was there, once. Also a context manager."""
 
-    def __init__(self):
-        self._undoing = []
+    def __init__(self) -> None:
+        self._undoing: List[Callable] = []
 
-    def set(self, owner, name: str, value) -> None:
+    def set(self, owner: object, name: str, value: object) -> None:
         """Replaces an attribute of a module or an instance; what stands in the instance itself is what comes back."""
         before = vars(owner).get(name, _MISSING)
         self.later(lambda: delattr(owner, name) if before is _MISSING else setattr(owner, name, before))
@@ -28,5 +28,5 @@ class Patch:
     def __enter__(self) -> "Patch":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.undo()

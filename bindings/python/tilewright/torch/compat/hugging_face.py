@@ -4,7 +4,7 @@ A model's forward is `logits = lm_head(hidden)`, perhaps a scale or a softcap, `
 Promised logits remember what is done to them; the loss is then made without them. Whoever looks at them gets them.
 """
 
-from typing import Optional
+from typing import Callable, Optional, Union
 
 import torch
 from torch import Tensor
@@ -17,9 +17,10 @@ from ._patch import Patch
 class PromisedLogits:
     """after · tanh(before · (hidden·weightᵀ + bias)), or without the tanh; a tensor as soon as it is used as one."""
 
-    def __init__(self, hidden: Tensor, weight: Tensor, bias: Optional[Tensor], before=1.0, after=None):
+    def __init__(self, hidden: Tensor, weight: Tensor, bias: Optional[Tensor], before: float = 1.0,
+                 after: Optional[float] = None) -> None:
         self._parts = (hidden, weight, bias, before, after)
-        self._made = None
+        self._made: Optional[Tensor] = None
 
     @property
     def shape(self) -> torch.Size:
@@ -57,14 +58,14 @@ class PromisedLogits:
             return PromisedLogits(hidden, weight, bias, before * factor)
         return PromisedLogits(hidden, weight, bias, before, after * factor)
 
-    def tanh(self):
+    def tanh(self) -> Union["PromisedLogits", Tensor]:
         hidden, weight, bias, before, after = self._parts
         return PromisedLogits(hidden, weight, bias, before, 1.0) if after is None else self.tensor().tanh()
 
-    def float(self):
+    def float(self) -> "PromisedLogits":
         return self
 
-    def contiguous(self):
+    def contiguous(self) -> "PromisedLogits":
         return self
 
     def __mul__(self, factor):
@@ -110,7 +111,7 @@ for _name in ("add", "radd", "sub", "rsub", "rtruediv", "neg", "eq", "ne", "lt",
     setattr(PromisedLogits, f"__{_name}__", _operator)
 
 
-def _loss_of(original):
+def _loss_of(original: Callable) -> Callable:
     """A loss function as transformers calls it: promised logits are not made, others go to the original."""
 
     def loss_function(logits, labels, vocab_size=None, num_items_in_batch=None, ignore_index: int = -100,
@@ -154,7 +155,7 @@ def patch_transformers(model: torch.nn.Module) -> Patch:
     return patch
 
 
-def _set_loss(patch: Patch, model, loss_function) -> None:
+def _set_loss(patch: Patch, model: torch.nn.Module, loss_function: Callable) -> None:
     """transformers keeps it behind a property: in `_loss_function`, where it looks first."""
     kept = "_loss_function" if isinstance(getattr(type(model), "loss_function", None), property) else "loss_function"
     patch.set(model, kept, loss_function)

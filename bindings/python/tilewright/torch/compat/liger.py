@@ -2,7 +2,7 @@
 
 import inspect
 from dataclasses import dataclass
-from typing import Optional
+from typing import Callable, Optional, Union
 
 import torch
 from torch import Tensor
@@ -28,13 +28,22 @@ class CrossEntropyOutput:
 def liger_fused_linear_cross_entropy(
     input: Tensor, weight: Tensor, target: Tensor, bias: Optional[Tensor] = None, ce_weight: Optional[Tensor] = None,
     ignore_index: int = -100, lse_square_scale: float = 0.0, label_smoothing: float = 0.0, reduction: str = "mean",
-    softcap: Optional[float] = None, return_z_loss: bool = False, accum_dtype=None, use_token_scaling: bool = False,
-    return_token_accuracy: bool = False, return_predicted_tokens: bool = False, chunk_mem_const: int = 1,
-):
-    """As Liger's. input (N, H), weight (V, H), target (N,); a loss, or a CrossEntropyOutput where more is asked for.
+    softcap: Optional[float] = None, return_z_loss: bool = False, accum_dtype: Optional[torch.dtype] = None,
+    use_token_scaling: bool = False, return_token_accuracy: bool = False, return_predicted_tokens: bool = False,
+    chunk_mem_const: int = 1,
+) -> Union[Tensor, CrossEntropyOutput]:
+    """As Liger's: a loss, or a CrossEntropyOutput where more is asked for. The loss is float32.
 
-    accum_dtype and chunk_mem_const have no meaning: sums are float32. use_token_scaling multiplies each row's loss by
-    its target's probability, for which the head's product is made once more.
+    Args:
+        input: (N, H), float32, bfloat16 or float16. weight: (V, H), of its type. target: (N,), classes or ignore_index.
+        bias: (V,). ce_weight: (V,), the weights of the classes.
+        lse_square_scale: z_loss of `linear_cross_entropy`.
+        use_token_scaling: multiplies each row's loss by its target's probability, for which the head's product is made
+            once more.
+        accum_dtype, chunk_mem_const: have no meaning; sums are float32.
+
+    Raises:
+        tilewright.UserError: as `linear_cross_entropy`.
     """
     options = dict(linear_bias=bias, weight=ce_weight, ignore_index=ignore_index, z_loss=lse_square_scale,
                    label_smoothing=label_smoothing, softcap=softcap)
@@ -71,14 +80,15 @@ def _accuracy(correct: Tensor, valid: Tensor, reduction: str) -> Tensor:
 
 
 class LigerFusedLinearCrossEntropyLoss(torch.nn.Module):
-    """As Liger's: called with (lin_weight, _input, target, bias)."""
+    """As Liger's: called with (lin_weight, _input, target, bias), (V, H), (N, H), (N,) and (V,). Keywords are the
+    function's."""
 
     def __init__(
         self, ce_weight: Optional[Tensor] = None, ignore_index: int = -100, lse_square_scale: float = 0.0,
         label_smoothing: float = 0.0, reduction: str = "mean", softcap: Optional[float] = None,
-        return_z_loss: bool = False, accum_dtype=None, use_token_scaling: bool = False,
+        return_z_loss: bool = False, accum_dtype: Optional[torch.dtype] = None, use_token_scaling: bool = False,
         return_token_accuracy: bool = False, return_predicted_tokens: bool = False,
-    ):
+    ) -> None:
         super().__init__()
         self.options = dict(
             ce_weight=ce_weight, ignore_index=ignore_index, lse_square_scale=lse_square_scale,
@@ -86,11 +96,12 @@ class LigerFusedLinearCrossEntropyLoss(torch.nn.Module):
             accum_dtype=accum_dtype, use_token_scaling=use_token_scaling, return_token_accuracy=return_token_accuracy,
             return_predicted_tokens=return_predicted_tokens)
 
-    def forward(self, lin_weight: Tensor, _input: Tensor, target: Tensor, bias: Optional[Tensor] = None):
+    def forward(self, lin_weight: Tensor, _input: Tensor, target: Tensor,
+                bias: Optional[Tensor] = None) -> Union[Tensor, CrossEntropyOutput]:
         return liger_fused_linear_cross_entropy(_input, lin_weight, target, bias, **self.options)
 
 
-def _check_parameters(theirs, ours) -> None:
+def _check_parameters(theirs: Callable, ours: Callable) -> None:
     unknown = set(inspect.signature(theirs).parameters) - set(inspect.signature(ours).parameters)
     if unknown:
         raise UserError(f"patch_liger: expected a {theirs.__name__} with the parameters that ours has, found "
