@@ -63,9 +63,10 @@ TuningCache::TuningCache(const std::string &dir) : dir_(dir), path_(dir + "/" + 
 
 std::shared_ptr<TuningCache> TuningCache::shared(const std::string &dir) {
   static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<TuningCache>> instances;
+  // Never destroyed: threads may make calls while the process ends.
+  static auto *const instances = new std::map<std::string, std::shared_ptr<TuningCache>>;
   std::lock_guard<std::mutex> guard(mutex);
-  std::shared_ptr<TuningCache> &instance = instances[dir];
+  std::shared_ptr<TuningCache> &instance = (*instances)[dir];
   if (!instance) instance = std::make_shared<TuningCache>(dir);
   return instance;
 }

@@ -5,8 +5,8 @@
 namespace tilewright {
 
 const std::string &hostSources() {
-  static const std::string digest = TILEWRIGHT_HOST_SOURCES_DIGEST;
-  return digest;
+  static const auto *const digest = new std::string(TILEWRIGHT_HOST_SOURCES_DIGEST); // never destroyed
+  return *digest;
 }
 
 } // namespace tilewright

@@ -71,9 +71,10 @@ Status Driver::error(CUresult result, const char *call) const {
 }
 
 StatusOr<const Driver *> loadDriver() {
-  static const StatusOr<Driver> driver = open();
-  if (!driver.ok()) return driver.status();
-  return &*driver;
+  // Never destroyed: threads may make calls while the process ends.
+  static const auto *const driver = new StatusOr<Driver>(open());
+  if (!driver->ok()) return driver->status();
+  return &**driver;
 }
 
 const char *adviceFor(CUresult result) {

@@ -25,7 +25,7 @@ class InstallTest(installed.InstalledTree):
         for example in EXAMPLES:
             self.run_program("sh", "-c", "cc -std=c99 -D_POSIX_C_SOURCE=200112L -O1 -Wall -Werror "
                              f"-Wno-unused-function -o '{build}/{example}' '{SOURCES}/{example}.c' {flags.strip()} "
-                             f"-Wl,-rpath,'{prefix}/lib' -lm -lpthread")
+                             f"-Wl,-rpath,'{prefix}/lib' -lm -lpthread -ldl")
 
     def test_cmake_and_pkg_config_before_and_after_a_move(self):
         first, moved = os.path.join(self.folder, "first"), os.path.join(self.folder, "elsewhere", "moved")
@@ -76,6 +76,15 @@ class InstallTest(installed.InstalledTree):
                          LD_LIBRARY_PATH=os.path.join(moved, "lib"))
         self.check_first_kernel(moved, os.path.join(self.folder, "cpp build again"))
 
+    def test_losses_in_cpp(self):
+        """Headers that no example includes."""
+        program = os.path.join(self.folder, "losses")
+        flags = self.run_program("pkg-config", "--cflags", "--libs", "tilewright-cpp",
+                                 PKG_CONFIG_PATH=os.path.join(self.prefix, "lib", "pkgconfig"))
+        self.run_program("sh", "-c", f"c++ -O1 -Wall -Wextra -Werror -o '{program}' tests/install/losses.cpp {flags.strip()} "
+                         f"-Wl,-rpath,'{self.prefix}/lib'")
+        self.assertIn("from that of the logits", self.run_program(program))
+
     def test_the_example_is_the_readmes(self):
         with open("README.md") as readme, open("examples/cpp/first_kernel.cpp") as example:
             kernel = re.search(r"^Kernel rowSoftmax.*?^}\n\n.*?^}\n", readme.read(), re.M | re.S).group(0)
@@ -88,18 +97,23 @@ class InstallTest(installed.InstalledTree):
         self.assertIn(".entry row_softmax", assembly)
 
     def test_manners(self):
-        """Neither library ends the process, writes, or handles signals; with a cache, which it writes, it is seen."""
+        """Neither library ends the process, writes, handles signals, or has work at exit, linked or loaded at run time and
+        unloaded; with a cache, which it writes, it is seen."""
         guard, build = os.path.join(self.folder, "manners.so"), os.path.join(self.folder, "manners build")
-        bundle = os.path.join(self.folder, "manners bundle")
-        self.run_program("cc", "-shared", "-fPIC", "-o", guard, "tests/install/manners.c", "-ldl")
+        bundle, plug_in = os.path.join(self.folder, "manners bundle"), os.path.join(self.folder, "plug_in")
+        self.run_program("cc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", guard, "tests/install/manners.c", "-ldl")
+        self.run_program("cc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-Wno-unused-function", "-o", plug_in,
+                         "tests/install/plug_in.c", "-I" + SOURCES, "-I" + os.path.join(self.prefix, "include"), "-lm", "-ldl")
         self.export(bundle, "70,48,301")
         for library, watched in (("tilewright", "libtilewright.so"), ("runtime", "libtilewright_runtime.so")):
             self.build_with_cmake(self.prefix, build, library)
             program = os.path.join(build, "training_step")
             watch = {"LD_PRELOAD": guard, "TILEWRIGHT_WATCHED": watched}
-            self.run_program(program, TILEWRIGHT_CACHE_DIR="off", TILEWRIGHT_BUNDLES=bundle, **watch)
+            for words in ((program,), (plug_in, self.library(watched))):
+                self.run_program(*words, TILEWRIGHT_CACHE_DIR="off", TILEWRIGHT_BUNDLES=bundle, **watch)
+                if library == "tilewright":
+                    self.run_program(*words, TILEWRIGHT_CACHE_DIR="off", **watch)
             if library == "tilewright":
-                self.run_program(program, TILEWRIGHT_CACHE_DIR="off", **watch)
                 with self.assertRaisesRegex(AssertionError, "the library called write"):
                     self.run_program(program, TILEWRIGHT_CACHE_DIR=os.path.join(self.folder, "new cache"), **watch)
             else:
@@ -120,9 +134,10 @@ class InstallTest(installed.InstalledTree):
         bundle = os.path.join(self.folder, "memory bundle")
         self.export(bundle, "3,8,13")
         for what in ("one", "rest"):
-            failed, _, codes, _ = self.lack_of_memory("tilewright_runtime", "step", what, "1", TILEWRIGHT_BUNDLES=bundle)
-            self.assertGreater(failed, 200)
-            self.assertGreater(codes, 50)
+            failed, all_of_them, codes, _ = self.lack_of_memory("tilewright_runtime", "step", what, "0",
+                                                                TILEWRIGHT_BUNDLES=bundle)
+            self.assertGreater(failed, all_of_them - 50)  # threads make the number differ from round to round
+            self.assertGreater(codes, 500)
 
     def test_lack_of_memory_of_the_compiler(self):
         """One kernel, as LLVM allocates tens of thousands of times for it; most that fail alone come from the reserve."""
@@ -130,6 +145,14 @@ class InstallTest(installed.InstalledTree):
             failed, _, codes, _ = self.lack_of_memory("tilewright", "scale", what, "10")
             self.assertGreater(failed, 80)
             self.assertGreater(codes, 0)
+
+    def test_nothing_is_done_at_exit(self):
+        """The one function that the linker adds to each library stands alone, and finds nothing that was registered."""
+        for library in LIBRARIES:
+            dynamic = self.run_program("readelf", "-dW", self.library(library))
+            self.assertRegex(dynamic, r"\(FINI_ARRAYSZ\) +8 ")
+            undefined = self.run_program("nm", "-D", "--undefined-only", self.library(library))
+            self.assertNotRegex(undefined, r"\b(__cxa_atexit|atexit|on_exit)\b")
 
     def test_symbols(self):
         with open(os.path.join(self.prefix, "include", "tilewright.h")) as file:

@@ -7,7 +7,7 @@
  *   LIBRARY  a part of the library's path
  *   step     of training; scale: one kernel alone
  *   one      allocation fails in a round; rest: it, and all that follow
- *   PERCENT  by which the allocation's number grows from round to round, beside 1 */
+ *   PERCENT  by which the allocation's number grows from round to round, beside 1; 0: each allocation has its turn */
 #define _GNU_SOURCE
 #include "example.h"
 

@@ -9,7 +9,8 @@ import shutil
 
 # What C++ programs include, from the root of the tree.
 CPP_HEADERS = ("kernels/bundle_writer.h", "kernels/cross_entropy.h", "kernels/gradient_scaling.h", "kernels/jit.h",
-               "kernels/linear_cross_entropy.h")
+               "kernels/linear_cross_entropy.h", "kernels/linear_logits.h", "kernels/sharded_linear_cross_entropy.h",
+               "kernels/tune_linear_cross_entropy.h")
 
 CONFIG = """# find_package(tilewright) gives tilewright::tilewright, the C library, tilewright::runtime, the one without a compiler,
 # and tilewright::cpp, for C++ programs and kernels of their own.
