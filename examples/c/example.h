@@ -1,4 +1,4 @@
-/* What both examples share: random data, tensors, and the losses in float64. */
+/* What the examples share: random data, tensors, and the losses in float64. */
 #ifndef TILEWRIGHT_EXAMPLE_H
 #define TILEWRIGHT_EXAMPLE_H
 
@@ -39,7 +39,10 @@ static float *randomFloats(int64_t count, double scale, uint64_t *state) {
   return values;
 }
 
-/* A tensor with its shape, in the CPU's memory. */
+/* Where tensors lie; device.h may change it. */
+static DLDevice place = {kDLCPU, 0};
+
+/* A tensor with its shape. */
 typedef struct Tensor {
   DLTensor dl;
   int64_t shape[2];
@@ -47,7 +50,7 @@ typedef struct Tensor {
 
 static const DLTensor *describe(Tensor *tensor, void *data, uint8_t code, uint8_t bits, int64_t rows,
                                 int64_t columns) {
-  const DLTensor dl = {data, {kDLCPU, 0}, columns ? 2 : 1, {code, bits, 1}, NULL, NULL, 0};
+  const DLTensor dl = {data, place, columns ? 2 : 1, {code, bits, 1}, NULL, NULL, 0};
   tensor->dl = dl;
   tensor->shape[0] = rows;
   tensor->shape[1] = columns;

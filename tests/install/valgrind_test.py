@@ -16,10 +16,10 @@ class ValgrindTest(installed.InstalledTree):
         if not shutil.which("valgrind"):
             self.skipTest("no valgrind on this machine")
 
-    def check(self, program, **environment):
+    def check(self, *program, prints="relative error", **environment):
         out = self.run_program("valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full",
-                               "--errors-for-leak-kinds=definite,possible", program, TILEWRIGHT_CACHE_DIR="off", **environment)
-        self.assertIn("relative error", out)
+                               "--errors-for-leak-kinds=definite,possible", *program, TILEWRIGHT_CACHE_DIR="off", **environment)
+        self.assertIn(prints, out)
         self.assertNotIn("==", out)
 
     def test_the_scoring_service_with_a_compiler(self):
@@ -27,11 +27,13 @@ class ValgrindTest(installed.InstalledTree):
         self.build_with_cmake(self.prefix, build)
         self.check(os.path.join(build, "scoring_service"))
 
-    def test_the_training_step_with_a_bundle(self):
+    def test_all_examples_with_a_bundle(self):
         build, bundle = os.path.join(self.folder, "runtime build"), os.path.join(self.folder, "bundle")
-        self.export(bundle, "70,48,301", under=("valgrind", "--tool=none", "--quiet"))
+        self.export(bundle, "70,48,301", "33,40,257", "64,64,512", under=("valgrind", "--tool=none", "--quiet"))
         self.build_with_cmake(self.prefix, build, "runtime")
         self.check(os.path.join(build, "training_step"), TILEWRIGHT_BUNDLES=bundle)
+        self.check(os.path.join(build, "scoring_service"), TILEWRIGHT_BUNDLES=bundle)
+        self.check(os.path.join(build, "first_call"), "2", prints="first call", TILEWRIGHT_BUNDLES=bundle)
 
 
 if __name__ == "__main__":
