@@ -16,9 +16,11 @@ struct Kind {
   const char *name;
   ElementType element;
   const char *target;
+  bool tf32 = false;
 };
 void PrintTo(const Kind &kind, std::ostream *out) { *out << kind.name; }
 const Kind kKinds[] = {{"f32", ElementType::f32, "sm_80"},
+                       {"tf32_sm_90a", ElementType::f32, "sm_90a", true},
                        {"bf16_sm_90a", ElementType::bf16, "sm_90a"},
                        {"f16_sm_90a", ElementType::f16, "sm_90a"}};
 
@@ -39,7 +41,9 @@ protected:
       EXPECT_EQ(rank.bits, result.ranks[0].bits);
   }
   LossCase dataOf(DataKind kind, int64_t rows, int64_t hidden, int64_t classes) {
-    return makeCase(kind, rows, hidden, classes, GetParam().element, IgnorePattern::some);
+    LossCase data = makeCase(kind, rows, hidden, classes, GetParam().element, IgnorePattern::some);
+    data.tf32 = GetParam().tf32;
+    return data;
   }
   LossCall call() {
     LossCall call;
@@ -49,12 +53,14 @@ protected:
 };
 
 TEST_P(PtxSharded, InChunks) {
-  for (const DataKind kind : {DataKind::random, DataKind::largeLoss})
+  for (const DataKind kind : {DataKind::random, DataKind::largeLoss}) {
+    if (GetParam().tf32 && kind == DataKind::largeLoss) continue; // whose logits TF32 rounds by more than a loss
     for (const bool apart : {false, true}) {
       LossCall with = call();
       with.apart = apart;
       check(dataOf(kind, 80, 24, 180), with, {{64, 5, 111}, 32});
     }
+  }
 }
 
 TEST_P(PtxSharded, HasEachOption) {
