@@ -102,7 +102,7 @@ TEST_F(HopperCall, RecomputesByTma) {
   expectMapsOfProducts();
 }
 
-TEST_F(HopperCall, RecomputesByTmaInWhatTheGradientLends) {
+TEST_F(HopperCall, RecomputesByTmaInBorrowedMemory) {
   const LossReport report = run(300, 256, 6000, 1 << 20, Variant::recompute);
   EXPECT_THAT(report.configuration, HasSubstr("in dw's memory"));
   EXPECT_EQ(kernels.count("lce_keep"), 1u);

@@ -55,6 +55,9 @@ TEST_P(Data, MatchesReference) {
     call.gradient = ElementType::f32;                         // f16 cannot hold those of confident rows
   call.flushSmallProbabilities = kind != DataKind::confident; // of which nothing else is left
   check(device, data, call, gradientFloor(kind, data));
+  call.apart = true;
+  check(device, data, call, gradientFloor(kind, data));
+  call.apart = false;
   LossCall alone;
   alone.wantsDHidden = alone.wantsDWeight = false;
   check(device, data, alone);
@@ -173,9 +176,9 @@ TEST_P(OnDevice, VariantsAgree) {
     }
 }
 
-// What dW lends of its memory before it is there: to E that is kept, and to slices larger than the
+// dW's memory is borrowed before dW is there: for E that is kept, and for slices larger than the
 // workspace's. With gaps between its rows it does neither.
-TEST_P(OnDevice, RecomputesInWhatTheGradientLends) {
+TEST_P(OnDevice, RecomputesInBorrowedMemory) {
   for (const ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16})
     for (const IgnorePattern pattern : {IgnorePattern::none, IgnorePattern::some, IgnorePattern::firstHalf}) {
       const LossCase data = makeCase(DataKind::peaked, 150, 264, 3001, element, pattern);
@@ -232,24 +235,24 @@ TEST_P(OnDevice, FlushesSmallProbabilities) {
     const LossCase data = makeCase(DataKind::confident, 60, 512, 1000, element);
     LossCall call;
     const ReferenceResult want = referenceFor(data, call);
-    const LossResult quiet = runLinearCrossEntropy(runtimeFor(device), data, call);
+    const LossResult flushed = runLinearCrossEntropy(runtimeFor(device), data, call);
     call.flushSmallProbabilities = false;
     const LossResult all = runLinearCrossEntropy(runtimeFor(device), data, call);
-    EXPECT_EQ(quiet.loss, all.loss);
+    EXPECT_EQ(flushed.loss, all.loss);
     if (element == ElementType::f32) {
-      EXPECT_EQ(quiet.bits, all.bits);
+      EXPECT_EQ(flushed.bits, all.bits);
       continue;
     }
     EXPECT_LE(relativeError(all.dHidden, want.dHidden), 4e-3);
     for (int64_t i = 0; i < data.classes; ++i) { // dW of classes that are no row's label
       if (std::count(data.label.begin(), data.label.end(), i)) continue;
-      EXPECT_EQ(quiet.dWeight[i * data.hidden], 0) << i;
+      EXPECT_EQ(flushed.dWeight[i * data.hidden], 0) << i;
       EXPECT_NE(all.dWeight[i * data.hidden], 0) << i;
     }
     const double largest = 0x1p-30 * static_cast<double>(data.classes) / static_cast<double>(data.rows);
     const double ofW = norm({data.w.begin(), data.w.end()});
     for (std::size_t k = 0; k < want.dHidden.size(); ++k)
-      EXPECT_NEAR(quiet.dHidden[k], want.dHidden[k], largest * ofW);
+      EXPECT_NEAR(flushed.dHidden[k], want.dHidden[k], largest * ofW);
   }
 }
 

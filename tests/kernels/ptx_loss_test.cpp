@@ -3,6 +3,7 @@
 
 #include <map>
 #include <ostream>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -78,6 +79,23 @@ TEST_P(PtxLoss, HasEachOption) {
   }
 }
 
+TEST_P(PtxLoss, ForwardAndBackwardApart) {
+  LossCall apart = call();
+  apart.apart = true;
+  for (const DataKind kind : {DataKind::random, DataKind::largeLoss})
+    if (!GetParam().tf32 || kind != DataKind::largeLoss) check(dataOf(kind, 37, 24, 131), apart);
+  for (const LossFeature &feature : lossFeatures()) {
+    // What makes logits, what the gradient needs of other sums, and what E becomes.
+    const std::set<std::string> tried = {"softcap", "label_smoothing", "lmcl", "grad_entropy"};
+    if (!tried.count(feature.name)) continue;
+    SCOPED_TRACE(feature.name);
+    LossCase data = dataOf(DataKind::random, 33, 24, 131);
+    LossCall with = apart;
+    feature.apply(data, with);
+    check(data, with);
+  }
+}
+
 TEST_P(PtxLoss, InVariants) {
   const LossCase data = dataOf(DataKind::peaked, 300, 24, 500);
   LossCall in = call();
@@ -94,7 +112,7 @@ TEST_P(PtxLoss, InVariants) {
   check(data, in);
 }
 
-TEST_P(PtxLoss, RecomputesInWhatTheGradientLends) {
+TEST_P(PtxLoss, RecomputesInBorrowedMemory) {
   const LossCase data = dataOf(DataKind::peaked, 140, 136, 1500);
   LossCall in = call();
   in.variant = Variant::recompute;
