@@ -384,10 +384,11 @@ void print(const Product &product, const Config &config, const std::string &text
 
 Status bench(const Product &product, const Settings &settings, ProductData &data, const Cublas *cublas) {
   Device &device = data.device();
+  TW_ASSIGN_OR_RETURN(const Environment environment, readEnvironment());
   std::vector<std::future<StatusOr<Artifact>>> artifacts;
   for (const Config &config : product.configs)
     artifacts.push_back(std::async(std::launch::async, [&, block = config.block, options = config.options] {
-      return compile(kernelOf(product.kind, data.element(), block), device.target(), options);
+      return compile(kernelOf(product.kind, data.element(), block), device.target(), options, environment);
     }));
   std::vector<std::pair<const Config *, std::unique_ptr<Candidate>>> good;
   std::vector<std::string> notes;

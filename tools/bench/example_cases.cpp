@@ -80,8 +80,10 @@ struct Workplace : std::enable_shared_from_this<Workplace> {
   StatusOr<std::function<Status()>> launchOf(const Kernel &kernel, const CompileOptions &options,
                                              std::vector<KernelArgument> arguments) {
     std::shared_ptr<LoadedKernel> loaded;
+    TW_ASSIGN_OR_RETURN(const Environment environment, readEnvironment()); // it says which dumps to write
     TW_ASSIGN_OR_RETURN(const double milliseconds, wallMilliseconds([&]() -> Status {
-                          TW_ASSIGN_OR_RETURN(Artifact artifact, compile(kernel, device.target(), options));
+                          TW_ASSIGN_OR_RETURN(Artifact artifact,
+                                              compile(kernel, device.target(), options, environment));
                           TW_RETURN_IF_ERROR(device.assemble(artifact));
                           TW_ASSIGN_OR_RETURN(loaded, device.load(artifact));
                           return {};
