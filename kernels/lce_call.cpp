@@ -1,5 +1,6 @@
 #include "kernels/lce_call.h"
 
+#include "compiler/base/log.h"
 #include "kernels/lce/plan.h"
 #include "kernels/lce/search.h"
 #include "kernels/lce/tensors.h"
@@ -86,6 +87,7 @@ StatusOr<std::shared_ptr<const PreparedCall>> prepareCall(Runtime &runtime, cons
                                                           const Config &config,
                                                           const LinearCrossEntropyOptions &options) {
   const Scheme scheme = schemeFor(request, config.variant);
+  logDebug("preparing " + request.str() + ": " + scheme.str() + "; " + config.str());
   const OptionValues values = {options, options.lmcl.value_or(Margin())};
   TW_ASSIGN_OR_RETURN(Program program, programFor(scheme, config, values, runtime.device().target().kind));
   TW_ASSIGN_OR_RETURN(std::unique_ptr<const PreparedCall> call,

@@ -74,7 +74,7 @@ std::optional<Config> inOneChunk(const Scheme &scheme, const Config &several, in
 Status tooSmall(int64_t limit, int64_t smallest, const Scheme &scheme, Variant variant) {
   return userError("a workspace limit of " + exactByteText(limit) + " is too small: variant " +
                    variantName(variant) + " needs at least " + exactByteText(smallest) + " for " +
-                   scheme.str() + "; raise the limit" +
+                   scheme.Request::str() + "; raise the limit" +
                    (variant == Variant::whole ? " or use the variant chunked" : ""));
 }
 

@@ -63,7 +63,7 @@ StatusOr<Program> programFor(const Scheme &scheme, const Config &config, const O
   const TensorTable table = tensorsOf(scheme, config);
   if (!table.fitsBorrowed())
     return userError("what " + config.str() + " keeps in dW's memory does not fit there, for " +
-                     scheme.str());
+                     scheme.Request::str());
   Program program(table, {scheme.rows, config.chunkRows}, tensor::status);
   const TermValues values = valuesOf(scheme, options);
   Emitter emitter(scheme, config, values, target, program);

@@ -69,6 +69,33 @@ Scheme schemeFor(const Request &request, Variant variant) {
   return s;
 }
 
+const char *rowSumName(int sum) {
+  constexpr const char *names[kRowSums] = {"sums of stored", "exact sums",     "moments",
+                                           "second moments", "weighed logits", "squares"};
+  return names[sum];
+}
+
+std::string Scheme::str() const {
+  std::string text = keepsExponentials ? std::string("E ") + elementName(exponentials) : "E not kept";
+  const auto say = [&](bool is, const std::string &what) { text += is ? ", " + what : ""; };
+  say(flushesSmall, "small ones flushed");
+  say(true, shiftsByLse                  ? "shifts: saved lse"
+            : shifts == Shifts::ofBlocks ? "shifts of blocks"
+                                         : "shifts of rows");
+  say(repairsShifts, "repaired");
+  say(fixUp == FixUp::inPlace, "fix-up in place");
+  say(fixUp == FixUp::again, "fix-up by another product");
+  say(fixUp == FixUp::rescale, "fix-up by scaling");
+  say(hasTotals, "totals before losses");
+  for (int sum = 0; sum < kRowSums; ++sum)
+    say(rowSums[sum], rowSumName(sum));
+  say(isUniformRankOne, "uniform part added to products");
+  say(scalesRows, scalesInPlace ? "rows scaled in place" : "rows scaled apart");
+  say(normalisesRows, "dw normalised");
+  say(hasSecondPass, "second pass for dw and db");
+  return text;
+}
+
 std::string Request::str() const {
   std::string text = std::to_string(rows) + "x" + std::to_string(hidden) + "x" + std::to_string(classes) +
                      " " + typeName() + ", labels " + elementName(label) + ", " + reductionName(reduction);

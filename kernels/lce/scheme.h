@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include "kernels/lce/forward_kernels.h"
@@ -50,7 +51,13 @@ struct Scheme : Request {
     if (isOfLogits(kind)) return {element, element};
     return {exponentials, kind == ProductKind::dHidden ? element : exponentials};
   }
+
+  /// What was chosen, for people; what was asked for is `Request::str()`.
+  std::string str() const;
 };
+
+/// Of a RowSum, for people.
+const char *rowSumName(int sum);
 
 /// Only `Variant::recompute` differs from the others here.
 Scheme schemeFor(const Request &request, Variant variant);

@@ -5,16 +5,13 @@
 #include "kernels/lce/caller_tensors.h"
 #include "kernels/lce/gradient_kernels.h"
 #include "kernels/lce/label_sort.h"
-#include "kernels/lce/shard_kernels.h"
+#include "kernels/lce/shard_tensors.h"
 
 namespace tilewright::lce {
 namespace {
 
 /// Rows of 4-byte numbers begin at multiples of 16 bytes.
 int64_t wholeStride(int64_t columns) { return roundUp(columns, 4); }
-
-constexpr const char *kRowSumNames[kRowSums] = {"sums of stored", "exact sums",     "moments",
-                                                "second moments", "weighed logits", "squares"};
 
 /// Adds the tensors of a call to its table: each with the condition under which it exists, and the phases
 /// that it lives through.
@@ -32,7 +29,7 @@ public:
     if (s_.wantsGradients()) rowGradients();
     if (s_.wantsClassGradients()) classGradients();
     if (s_.hasSecondPass) secondPass();
-    if (s_.isShard()) shard();
+    if (s_.isShard()) addShardTensors(s_, c_, table_);
     table_.place(s_.borrowedBytes);
     return table_;
   }
@@ -145,7 +142,7 @@ private:
     if (s_.outputs.best) ofTiles(tensor::best, "best", i32, summed);
     if (s_.hasTotals) ofChunk(tensor::total, "total", f32, phase::forward, summed);
     for (int sum = 0; sum < kRowSums; ++sum)
-      if (s_.rowSums[sum]) ofTiles(tensor::rowSums + sum, kRowSumNames[sum], f32, summed);
+      if (s_.rowSums[sum]) ofTiles(tensor::rowSums + sum, rowSumName(sum), f32, summed);
     if (!s_.keepsExponentials) return;
     TensorEntry &e = matrixOfE(tensor::e, "e", chunk_, v_, {phase::forward, phase::hidden});
     e.extent = Extent::chunk;
@@ -229,36 +226,6 @@ private:
 
   void allRows() {
     matrix(tensor::allX, "allX", s_.element, kept_, h_, h_, {phase::copyRows, phase::ownSlices});
-  }
-
-  // ---- Of a shard ----------------------------------------------------------------------------------------
-
-  void shard() {
-    for (const auto &[id, name] :
-         {std::pair{tensor::globalLabel, "globalLabel"}, std::pair{tensor::ownLabel, "ownLabel"},
-          std::pair{tensor::shiftLabel, "shiftLabel"}})
-      vector(id, name, i32, n_, kAlways, Extent::rows);
-    const int64_t numbers = saturatingProduct(shardFacts(s_.rowSums, s_.outputs.best).count, chunk_);
-    vector(tensor::stats, "stats", f32, numbers, kAlways).arena = Arena::caller;
-    vector(tensor::gathered, "gathered", f32, saturatingProduct(numbers, s_.shard.ranks), kAlways).arena =
-        Arena::caller;
-    if (s_.rowSums[static_cast<int>(RowSum::stored)])
-      ofChunk(tensor::mend, "mend", f32, phase::stats, phase::combine);
-    keepChunks();
-  }
-
-  /// What of a chunk is still needed when the next chunk's statistics are made.
-  void keepChunks() {
-    for (TensorId id = 0; id < tensor::count; ++id) {
-      TensorEntry &entry = table_.entry(id);
-      const bool isKept = entry.life.first <= phase::stats && entry.life.last >= phase::combine;
-      if (!entry.name || entry.extent != Extent::chunk || entry.aliasOf != kNoTensor || !isKept) continue;
-      entry.copies = c_.chunkBuffers(s_);
-      if (entry.copies > 1) entry.life = {phase::gather, phase::hidden};
-    }
-    for (TensorId id = 0; id < tensor::count; ++id)
-      if (TensorEntry &entry = table_.entry(id); entry.aliasOf != kNoTensor && entry.extent == Extent::chunk)
-        entry.copies = table_[entry.aliasOf].copies;
   }
 
   // ---- Of a second pass ----------------------------------------------------------------------------------

@@ -75,19 +75,33 @@ double microsecondsOfACall(const std::function<bool()> &call) {
   return 1000 * millisecondsSince(begin) / kCallsOfATurn;
 }
 
-// Launches do nothing; what is left is the host's own time. Both take turns, and the fastest turn of each
-// counts, as other work on the machine only adds to one. A slow processor may take a quarter of the C++ call.
-TEST(CallOverhead, TheCFunctionsAddLittle) {
-  StatusOr<std::unique_ptr<Device>> cpu = openDevice("cpu");
-  ASSERT_TRUE(cpu.ok());
+// Launches do nothing; what is left is the host's own time. What is compared takes turns, and the fastest
+// turn of each counts, as other work on the machine only adds to one.
+class CallOverhead : public ::testing::Test {
+protected:
   static constexpr int64_t kWorkspaceBytes = 1 << 22;
-  const std::unique_ptr<void, void (*)(void *)> workspace(std::aligned_alloc(256, kWorkspaceBytes),
-                                                          std::free);
-  auto stub = std::make_unique<StubDevice>(*std::move(cpu), workspace.get());
-  tw_runtime runtime{std::make_shared<Runtime>(std::move(stub), Environment()), {}, "cpu"};
+
+  void SetUp() override {
+    StatusOr<std::unique_ptr<Device>> cpu = openDevice("cpu");
+    ASSERT_TRUE(cpu.ok()) << cpu.status().message();
+    auto device = std::make_unique<StubDevice>(*std::move(cpu), workspace.get());
+    stub = device.get();
+    runtime.runtime = std::make_shared<Runtime>(std::move(device), Environment());
+  }
+  PreparedLinearCrossEntropy prepare(const LinearCrossEntropyOptions &options) {
+    return *PreparedLinearCrossEntropy::prepare(*runtime.runtime, tensors.cpp(), options);
+  }
+
+  const std::unique_ptr<void, void (*)(void *)> workspace{std::aligned_alloc(256, kWorkspaceBytes),
+                                                          std::free};
+  StubDevice *stub = nullptr;
+  tw_runtime runtime{nullptr, {}, "cpu"};
   Call tensors;
-  const auto inCpp = PreparedLinearCrossEntropy::prepare(*runtime.runtime, tensors.cpp(), {});
-  ASSERT_TRUE(inCpp.ok()) << inCpp.status().message();
+};
+
+// A slow processor may take a quarter of the C++ call.
+TEST_F(CallOverhead, TheCFunctionsAddLittle) {
+  const PreparedLinearCrossEntropy inCpp = prepare({});
   tw_linear_cross_entropy *inC = nullptr;
   tw_call_status *status = nullptr;
   ASSERT_EQ(tw_linear_cross_entropy_prepare(&runtime, &tensors.c(), nullptr, TW_PASS_FUSED, &inC, nullptr),
@@ -99,7 +113,7 @@ TEST(CallOverhead, TheCFunctionsAddLittle) {
 
   double cpp = 1e9, c = 1e9;
   for (int i = 0; i < kTurns; ++i) {
-    cpp = std::min(cpp, microsecondsOfACall([&] { return inCpp->run(tensors.cpp(), memory, nullptr).ok(); }));
+    cpp = std::min(cpp, microsecondsOfACall([&] { return inCpp.run(tensors.cpp(), memory, nullptr).ok(); }));
     c = std::min(c, microsecondsOfACall([&] {
                    tw_error *error = nullptr;
                    return tw_linear_cross_entropy_run(inC, &tensors.c(), workspace.get(), bytes, status,
@@ -110,6 +124,36 @@ TEST(CallOverhead, TheCFunctionsAddLittle) {
   tw_linear_cross_entropy_free(inC);
   std::printf("host us a call, launches stubbed: C++ %.2f, C %.2f, %.2f more\n", cpp, c, c - cpp);
   EXPECT_LE(c - cpp, std::max(0.5, 0.25 * cpp));
+}
+
+// What a prepared run may take of the host, and what one call may take beside it. A slow processor may take
+// twice as long.
+TEST_F(CallOverhead, APreparedRunAndOneCallKeepTheirBounds) {
+  constexpr double kOfARun = 3, kOfALaunch = 0.3, kOfOneCall = 3, kSlow = 2; // the first three in µs
+  for (const int64_t limit : {int64_t(0), int64_t(150) << 10}) {
+    LinearCrossEntropyOptions options;
+    options.workspaceLimit = limit;
+    const PreparedLinearCrossEntropy prepared = prepare(options);
+    ASSERT_LE(prepared.workspaceBytes(), kWorkspaceBytes);
+    const CallMemory memory = {workspace.get(), prepared.workspaceBytes(),
+                               *CallStatus::allocate(runtime.runtime->device())};
+    const int64_t before = stub->launches();
+    ASSERT_TRUE(prepared.run(tensors.cpp(), memory, nullptr).ok());
+    const int64_t launches = stub->launches() - before;
+
+    double run = 1e9, call = 1e9;
+    for (int i = 0; i < kTurns; ++i) {
+      run = std::min(run,
+                     microsecondsOfACall([&] { return prepared.run(tensors.cpp(), memory, nullptr).ok(); }));
+      call = std::min(call, microsecondsOfACall([&] {
+                        return linearCrossEntropy(*runtime.runtime, tensors.cpp(), options, nullptr).ok();
+                      }));
+    }
+    std::printf("host us, %d launches stubbed: prepared %.2f, one call %.2f\n", static_cast<int>(launches),
+                run, call);
+    EXPECT_LE(run, kSlow * (kOfARun + kOfALaunch * static_cast<double>(launches)));
+    EXPECT_LE(call - run, kSlow * kOfOneCall);
+  }
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-// Whole losses, forward and backward, as CUDA graphs: captured, replayed, and compared bit by bit with the
-// direct call.
+// Losses as CUDA graphs: fused calls, a training step in prepared calls, and a backward call. Each is
+// captured, replayed, and compared bit by bit with the direct call.
 
 #include <cstring>
 
@@ -45,6 +45,23 @@ TEST_F(LossGraphTest, LinearCrossEntropy) {
     LinearOnStream whole(runtime->device(), data), chunks(runtime->device(), data, 2 << 20);
     checkReplay(*runtime, whole);
     checkReplay(*runtime, chunks);
+  }
+}
+
+TEST_F(LossGraphTest, ForwardCallAndScaledGradients) {
+  for (ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16}) {
+    const auto runtime = coldRuntime();
+    ScaledOnStream step(*runtime, makeCase(DataKind::peaked, 500, 72, 1100, element, IgnorePattern::some));
+    checkReplay(*runtime, step);
+  }
+}
+
+TEST_F(LossGraphTest, BackwardCall) {
+  for (ElementType element : {ElementType::f32, ElementType::bf16, ElementType::f16}) {
+    const auto runtime = coldRuntime();
+    BackwardOnStream backward(*runtime,
+                              makeCase(DataKind::peaked, 500, 72, 1100, element, IgnorePattern::some));
+    checkReplay(*runtime, backward);
   }
 }
 

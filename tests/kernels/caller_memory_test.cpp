@@ -75,7 +75,7 @@ TEST_F(OfAPreparedCall, AWorkspaceOfAnotherGpuIsRefused) {
 
 TEST_F(OfAPreparedCall, AddressesThatWereSeenAreNotAskedForAgain) {
   ASSERT_TRUE(call.run(loss.tensors(), memory(), nullptr).ok());
-  EXPECT_EQ(addressQuestions(), 7u); // six tensors and the workspace
+  EXPECT_EQ(addressQuestions(), 8u); // seven tensors and the workspace
   fake.forgetCalls();
   ASSERT_TRUE(call.run(loss.tensors(), memory(), nullptr).ok());
   EXPECT_EQ(addressQuestions(), 0u);

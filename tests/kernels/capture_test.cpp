@@ -15,7 +15,9 @@
 namespace tilewright::test {
 namespace {
 
+using testing::Contains;
 using testing::IsEmpty;
+using testing::Not;
 
 std::optional<int> noPowerLimit(const std::string &) { return std::nullopt; }
 
@@ -35,15 +37,16 @@ protected:
   template <typename Loss> void checkCapture(const Loss &loss) {
     const Stream stream = reinterpret_cast<Stream>(3);
     fake.captured = static_cast<cuda::CUstream>(stream);
+    const std::size_t before = launchesOn(stream);
     const Status cold = loss.run(*runtime, stream);
     EXPECT_TRUE(cold.ok()) << cold.message();
-    const std::size_t launches = launchesOn(stream);
+    const std::size_t launches = launchesOn(stream) - before;
     EXPECT_GT(launches, 0u);
 
     fake.forgetCalls();
     const Status warm = loss.run(*runtime, stream);
     EXPECT_TRUE(warm.ok()) << warm.message();
-    EXPECT_EQ(launchesOn(stream), 2 * launches);
+    EXPECT_EQ(launchesOn(stream), before + 2 * launches);
     fake.captured.reset();
     EXPECT_THAT(fake.mistakes, IsEmpty());
 
@@ -74,6 +77,17 @@ TEST_P(Capture, LinearCrossEntropyInSeveralChunks) {
 
 TEST_P(Capture, CrossEntropyOverLogits) {
   checkCapture(LogitsOnStream(device(), makeCase(DataKind::random, 30, 700, 700, ElementType::bf16)));
+}
+
+// The caller has all memory, so nothing is allocated in the capture.
+TEST_P(Capture, PreparedCalls) {
+  const LossCase data = makeCase(DataKind::random, 120, 48, 300, ElementType::bf16);
+  const ScaledOnStream scaled(*runtime, data);
+  checkCapture(scaled);
+  EXPECT_THAT(fake.calls(), Not(Contains("cuMemAllocAsync")));
+  const BackwardOnStream backward(*runtime, data);
+  checkCapture(backward);
+  EXPECT_THAT(fake.calls(), Not(Contains("cuMemAllocAsync")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Streams, Capture, testing::Bool(),

@@ -298,7 +298,7 @@ TEST(PlanForHopper, RecomputesTheMainShapeInAQuarterOfAGiB) {
 }
 
 // dW's memory is free before its values are stored.
-TEST(PlanForHopper, RecomputesInWhatTheGradientLends) {
+TEST(PlanForHopper, RecomputesInBorrowedMemory) {
   const int64_t limit = int64_t(256) << 20, weightBytes = 2 * 128256 * 4096;
   Request asked = hopperProblem(16384, 4096, 128256);
   asked.borrowedBytes = weightBytes;
@@ -365,6 +365,24 @@ TEST(PlanForHopper, GradientsInF16AreMadeOfF16) {
   EXPECT_FALSE(hasRoles(normalised.dHidden) || hasRoles(normalised.dWeight));
 }
 
+TEST(Scheme, SaysWhatWasChosen) {
+  Request p = problem(1000, 24, 1000, ElementType::f16);
+  p.tensorCores = true;
+  EXPECT_EQ(chunked(p).str(),
+            "E f16, shifts of blocks, fix-up by scaling, totals before losses, dw normalised");
+  p.element = ElementType::bf16;
+  p.flushSmallProbabilities = p.terms.labelSmoothing = true;
+  EXPECT_EQ(recomputed(p).str(), "E bf16, small ones flushed, shifts of rows, repaired, sums of stored, "
+                                 "weighed logits, uniform part added to products, second pass for dw and db");
+  p.pass = CallPass::backward;
+  p.terms.softcap = true;
+  EXPECT_EQ(chunked(p).str(),
+            "E bf16, small ones flushed, shifts: saved lse, fix-up by another product, weighed logits");
+  p = problem(1000, 24, 1000);
+  p.dHidden = p.dWeight = std::nullopt;
+  EXPECT_EQ(chunked(p).str(), "E not kept, shifts of rows, repaired, totals before losses");
+}
+
 // Tensors that live at the same time, in every kind of call.
 TEST(Tensors, DoNotOverlap) {
   for (const Variant variant : {Variant::automatic, Variant::whole, Variant::recompute})
@@ -401,6 +419,25 @@ TEST(Tensors, OneTakesThePlaceOfAnother) {
   EXPECT_LE(table.workspaceBytes(),
             sum - alignedBytes(std::min(table[tensor::u].bytes(), table[tensor::sums].bytes())))
       << "u comes when the sums are used up";
+}
+
+// Row outputs that only the monitored quantities need lie in the workspace where the caller has no memory for
+// them.
+TEST(Tensors, OutputsThatTheCallerGivesAreNotInTheWorkspace) {
+  Request p = problem(1000, 24, 1000);
+  p.outputs.entropy = p.outputs.best = p.outputs.monitored = true;
+  const Config config = planned(p);
+  const int64_t none = tensorsOf(chunked(p), config).workspaceBytes();
+  const int64_t vector = alignedBytes(1000 * 4);
+  p.given.entropy = true;
+  EXPECT_EQ(none - tensorsOf(chunked(p), config).workspaceBytes(), vector);
+  p.given.argmax = true;
+  EXPECT_EQ(none - tensorsOf(chunked(p), config).workspaceBytes(), 2 * vector);
+  p.given.correct = true;
+  EXPECT_EQ(none - tensorsOf(chunked(p), config).workspaceBytes(), 3 * vector);
+  const TensorTable table = tensorsOf(chunked(p), config);
+  for (const TensorId id : {tensor::entropy, tensor::argmax, tensor::correct})
+    EXPECT_EQ(table[id].arena, Arena::caller) << table[id].name;
 }
 
 // The two passes of `recompute` have the same memory, but for what the first leaves to the second.

@@ -67,13 +67,13 @@ Status printConfigurations(const Device &device) {
   };
   TW_ASSIGN_OR_RETURN(const Environment environment, readEnvironment());
   const bool usesRecords = environment.autotune != AutotuneMode::off;
-  Table table({"N,H,V", "type", "variant", "workspace", "", "tiles"});
+  Table table({"N,H,V", "type", "variant", "workspace", "", "tiles; scheme"});
   for (const auto &[shape, element] : problems) {
     TW_ASSIGN_OR_RETURN(const PlannedCall call,
                         plannedCall(device.info(), shape, element, usesRecords ? environment.cacheDir : ""));
     table.add({fmt::format("{},{},{}", shape.rows, shape.hidden, shape.classes), elementName(element),
                variantName(call.config.variant), byteText(static_cast<double>(call.workspaceBytes)),
-               call.tuned ? "tuned" : "planned", call.config.str()});
+               call.tuned ? "tuned" : "planned", call.config.str() + "; " + call.scheme});
   }
   fmt::print("\nConfigurations of linear + cross entropy, forward and backward, on {}\n{}",
              printable(device.info().name), table.str());

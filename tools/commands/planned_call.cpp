@@ -30,7 +30,9 @@ StatusOr<PlannedCall> plannedCall(const DeviceInfo &device, const ProblemShape &
   if (!call.tuned) {
     TW_ASSIGN_OR_RETURN(call.config, lce::plan(request, Variant::automatic, 0, device));
   }
-  call.workspaceBytes = lce::workspaceBytes(lce::schemeFor(request, call.config.variant), call.config);
+  const lce::Scheme scheme = lce::schemeFor(request, call.config.variant);
+  call.scheme = scheme.str();
+  call.workspaceBytes = lce::workspaceBytes(scheme, call.config);
   return call;
 }
 

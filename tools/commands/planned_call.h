@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "compiler/base/status.h"
 #include "compiler/element_type.h"
 #include "kernels/lce/plan.h"
@@ -15,6 +17,7 @@ LinearCrossEntropyTensors tensorsWithoutData(const ProblemShape &shape, ElementT
 /// What a call would be done with on a device, without a limit on the workspace.
 struct PlannedCall {
   lce::Config config;
+  std::string scheme; ///< the mathematics, for people
   int64_t workspaceBytes = 0;
   bool tuned = false; ///< a tuning record says so, else the planner
 };
