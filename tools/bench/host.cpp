@@ -2,7 +2,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <vector>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -22,15 +22,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kTurns = 31;
-constexpr double kTurnMilliseconds = 4;
+/// Turns are shorter than what a busy system gives a thread at a time, so that some are not interrupted.
+constexpr int kTurns = 301;
+constexpr double kTurnMilliseconds = 0.5;
 /// Of real calls. On a CPU a call returns when its work is done: a large one says nothing about the host.
 constexpr double kMostMilliseconds = 500;
 constexpr double kCpuFlops = 2e10; ///< a second, on a slow CPU
 
 /// What one form of a call costs the host.
 struct HostCost {
-  double microseconds = 0; ///< median
+  double microseconds = 0; ///< of the fastest turn: other work on the machine only adds to one
   int64_t allocations = 0; ///< of one call
 };
 
@@ -57,32 +58,45 @@ std::size_t addressesFor(const ProblemShape &shape, ElementType element) {
   return 2 * matrices + 12 * shape.rows + ends;
 }
 
-/// Medians of turns; in between, what was enqueued is waited for.
-StatusOr<HostCost> costOf(Device &device, const std::function<Status()> &call) {
-  for (int i = 0; i < 3; ++i) // whatever the first calls do once
-    TW_RETURN_IF_ERROR(call());
-  HostCost cost;
-  const int64_t before = allocationCount();
-  TW_RETURN_IF_ERROR(call());
-  cost.allocations = allocationCount() - before;
-  TW_RETURN_IF_ERROR(device.synchronize(nullptr));
-  TW_ASSIGN_OR_RETURN(const double once, wallMilliseconds(call));
-  const int calls = std::clamp(static_cast<int>(kTurnMilliseconds / std::max(once, 1e-4)), 1, 1000);
-  std::vector<double> turns;
-  const Clock::time_point start = Clock::now();
-  while (turns.size() < kTurns && (turns.empty() || millisecondsSince(start) < kMostMilliseconds)) {
+/// A form of a call that is timed.
+class TimedCall {
+public:
+  using Run = std::function<Status()>;
+  static StatusOr<TimedCall> warmedUp(Device &device, Run run) {
+    TimedCall call(std::move(run));
+    for (int i = 0; i < 3; ++i) // whatever the first calls do once
+      TW_RETURN_IF_ERROR(call.run_());
+    const int64_t before = allocationCount();
+    TW_RETURN_IF_ERROR(call.run_());
+    call.cost_.allocations = allocationCount() - before;
     TW_RETURN_IF_ERROR(device.synchronize(nullptr));
-    const Clock::time_point turn = Clock::now();
-    for (int i = 0; i < calls; ++i)
-      TW_RETURN_IF_ERROR(call());
-    turns.push_back(1000 * millisecondsSince(turn) / calls);
+    TW_ASSIGN_OR_RETURN(const double once, wallMilliseconds(call.run_));
+    call.callsOfATurn_ = std::clamp(static_cast<int>(kTurnMilliseconds / std::max(once, 1e-4)), 1, 1000);
+    return call;
   }
-  TW_RETURN_IF_ERROR(device.synchronize(nullptr));
-  cost.microseconds = medianOf(turns);
-  return cost;
-}
 
-/// Both forms on one runtime. The workspace is the caller's, as large as the prepared call says.
+  /// Before it, what was enqueued is waited for.
+  Status takeTurn(Device &device) {
+    TW_RETURN_IF_ERROR(device.synchronize(nullptr));
+    const Clock::time_point begin = Clock::now();
+    for (int i = 0; i < callsOfATurn_; ++i)
+      TW_RETURN_IF_ERROR(run_());
+    const double turn = 1000 * millisecondsSince(begin) / callsOfATurn_;
+    cost_.microseconds = cost_.microseconds > 0 ? std::min(cost_.microseconds, turn) : turn;
+    return {};
+  }
+  const HostCost &cost() const { return cost_; }
+
+private:
+  explicit TimedCall(Run run) : run_(std::move(run)) {}
+
+  Run run_;
+  HostCost cost_;
+  int callsOfATurn_ = 1;
+};
+
+/// Both forms on one runtime, in turn: what slows the machine down for a while slows both. The workspace is
+/// the caller's, as large as the prepared call says.
 struct Costs {
   HostCost prepared, oneCall;
 };
@@ -93,12 +107,18 @@ StatusOr<Costs> costsOf(Runtime &runtime, const PreparedLinearCrossEntropy &prep
   TW_ASSIGN_OR_RETURN(const Buffer workspace, device.allocate(prepared.workspaceBytes(), nullptr));
   TW_ASSIGN_OR_RETURN(const CallStatus status, runtime.callStatus());
   const CallMemory memory = {workspace.data(), prepared.workspaceBytes(), status};
-  Costs costs;
-  TW_ASSIGN_OR_RETURN(costs.prepared, costOf(device, [&] { return prepared.run(tensors, memory, nullptr); }));
-  TW_ASSIGN_OR_RETURN(costs.oneCall, costOf(device, [&] {
+  TW_ASSIGN_OR_RETURN(TimedCall run,
+                      TimedCall::warmedUp(device, [&] { return prepared.run(tensors, memory, nullptr); }));
+  TW_ASSIGN_OR_RETURN(TimedCall oneCall, TimedCall::warmedUp(device, [&] {
                         return linearCrossEntropy(runtime, tensors, options, nullptr).status();
                       }));
-  return costs;
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < kTurns && (i == 0 || millisecondsSince(start) < 2 * kMostMilliseconds); ++i) {
+    TW_RETURN_IF_ERROR(run.takeTurn(device));
+    TW_RETURN_IF_ERROR(oneCall.takeTurn(device));
+  }
+  TW_RETURN_IF_ERROR(device.synchronize(nullptr));
+  return Costs{run.cost(), oneCall.cost()};
 }
 
 bool worthARealCall(const Device &device, const ProblemShape &shape) {
