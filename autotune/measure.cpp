@@ -38,7 +38,7 @@ StatusOr<double> turn(Device &device, Stream stream, const TimedWork &work, int 
   return sum / runs;
 }
 
-/// One contestant so far.
+/// One candidate so far.
 struct Entry {
   std::vector<double> milliseconds, megahertz; ///< of each turn
   Status failure;
@@ -47,7 +47,7 @@ struct Entry {
 
   bool isRunning() const { return !dropped && failure.ok(); }
   bool isTimed() const { return failure.ok() && !milliseconds.empty(); }
-  /// Of all turns: a disturbance makes one slower, and must not throw a good contestant out.
+  /// Of all turns: a disturbance makes one slower, and must not throw a good candidate out.
   double least() const { return *std::min_element(milliseconds.begin(), milliseconds.end()); }
 };
 
@@ -78,11 +78,11 @@ StatusOr<Timing> resultOf(const Entry &entry) {
                 Spread{entry.least(), most, median(entry.megahertz)}};
 }
 
-/// One that suits all contestants, lest some of them find their data in the caches and others not.
-CacheFlush flushFor(Device &device, Stream stream, const std::vector<TimedWork> &contestants) {
+/// One that suits all candidates, lest some of them find their data in the caches and others not.
+CacheFlush flushFor(Device &device, Stream stream, const std::vector<TimedWork> &candidates) {
   int64_t least = std::numeric_limits<int64_t>::max();
-  for (const TimedWork &contestant : contestants)
-    least = std::min(least, contestant.workingSetBytes);
+  for (const TimedWork &candidate : candidates)
+    least = std::min(least, candidate.workingSetBytes);
   StatusOr<CacheFlush> flush = CacheFlush::make(device, stream, least);
   if (flush.ok()) return *std::move(flush);
   logWarning("measuring without flushing the device's caches: " + flush.status().message());
@@ -109,10 +109,10 @@ Status warmUp(Device &device, Stream stream, const TimedWork &work, const Measur
   return {};
 }
 
-std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vector<TimedWork> &contestants,
+std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vector<TimedWork> &candidates,
                                    const MeasureOptions &options, const StopRequest &stop) {
-  const CacheFlush flush = flushFor(device, stream, contestants);
-  std::vector<Entry> entries(contestants.size());
+  const CacheFlush flush = flushFor(device, stream, candidates);
+  std::vector<Entry> entries(candidates.size());
   for (int round = 0; round < options.repetitions && !isStopped(stop); ++round) {
     for (std::size_t i = 0; i < entries.size() && !isStopped(stop); ++i) {
       const std::size_t next = round % 2 ? entries.size() - 1 - i : i;
@@ -120,7 +120,7 @@ std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vec
       if (!entry.isRunning()) continue;
       const bool isBrief = round == 0 || (round == 1 && entry.hopeless);
       const int runs = isBrief ? 1 : runsOf(entry.milliseconds.back() + flush.milliseconds(), options);
-      const StatusOr<double> time = turn(device, stream, contestants[next], runs, flush);
+      const StatusOr<double> time = turn(device, stream, candidates[next], runs, flush);
       if (!time.ok()) {
         entry.failure = time.status();
         continue;

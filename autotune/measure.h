@@ -50,11 +50,11 @@ struct TimedWork {
 Status warmUp(Device &device, Stream stream, const TimedWork &work, const MeasureOptions &options,
               const StopRequest &stop);
 
-/// Times the contestants in turn, round after round, in alternating order, so that a device that slows down
-/// slows all of them. Before each run the device's caches are flushed, untimed, unless every contestant's
-/// working set exceeds them. In the order of the contestants: the timing, or why there is none (its own
+/// Times the candidates in turn, round after round, in alternating order, so that a device that slows down
+/// slows all of them. Before each run the device's caches are flushed, untimed, unless every candidate's
+/// working set exceeds them. In the order of the candidates: the timing, or why there is none (its own
 /// failure, or a stop before its first run).
-std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vector<TimedWork> &contestants,
+std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vector<TimedWork> &candidates,
                                    const MeasureOptions &options, const StopRequest &stop);
 
 } // namespace tilewright

@@ -136,7 +136,7 @@ private:
     return right;
   }
 
-  static TimedWork contestant(Workload &workload, const Configuration &configuration) {
+  static TimedWork timedWork(Workload &workload, const Configuration &configuration) {
     return {[&workload, configuration] { return workload.run(configuration); },
             [&workload, configuration] { return workload.prepare(configuration); },
             workload.workingSetBytes()};
@@ -145,10 +145,10 @@ private:
   /// Those that could be timed, by rising time.
   std::vector<MeasuredConfiguration> timed(Workload &workload, const std::vector<Configuration> &all,
                                            const MeasureOptions &measure) {
-    std::vector<TimedWork> contestants;
+    std::vector<TimedWork> works;
     for (const Configuration &configuration : all)
-      contestants.push_back(contestant(workload, configuration));
-    const auto timings = race(tunable_.device(), tunable_.stream(), contestants, measure, options_.stop);
+      works.push_back(timedWork(workload, configuration));
+    const auto timings = race(tunable_.device(), tunable_.stream(), works, measure, options_.stop);
     std::vector<MeasuredConfiguration> results;
     for (std::size_t i = 0; i < timings.size(); ++i) {
       if (timings[i].ok())
@@ -173,7 +173,7 @@ private:
   void begin() {
     step_ = "untuned";
     if (!attempt(tunable_.whole(), heuristic_)) return;
-    const TimedWork first = contestant(tunable_.whole(), heuristic_);
+    const TimedWork first = timedWork(tunable_.whole(), heuristic_);
     if (Status warm = warmUp(tunable_.device(), tunable_.stream(), first, options_.measure, options_.stop);
         !warm.ok())
       outcome_.failures.push_back({heuristic_, warm.message()});

@@ -263,9 +263,9 @@ double secondPassCost(const Scheme &scheme, const Config &config, const DeviceIn
     return timeOf(ProductKind::again) + kTwoLaunches +
            static_cast<double>(parts) * (timeOf(ProductKind::dWeight) + kTwoLaunches);
   };
-  const int64_t lent = config.borrowedSlices(scheme);
-  const int64_t others = ceilDiv(scheme.classes - lent * config.borrowedClasses, config.sliceClasses);
-  return (lent ? static_cast<double>(lent) * ofSlices(config.borrowedClasses) : 0) +
+  const int64_t borrowed = config.borrowedSlices(scheme);
+  const int64_t others = ceilDiv(scheme.classes - borrowed * config.borrowedClasses, config.sliceClasses);
+  return (borrowed ? static_cast<double>(borrowed) * ofSlices(config.borrowedClasses) : 0) +
          static_cast<double>(others) * ofSlices(config.sliceClasses);
 }
 

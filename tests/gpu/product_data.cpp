@@ -13,10 +13,10 @@
 namespace tilewright::test {
 namespace {
 
-constexpr int64_t kPeriod = 1048573;               ///< elements; prime, so that no two rows of a matrix agree
-constexpr double kQuiet = 30 * 0.6931471805599453; ///< E below exp(-this) is stored as zero
-constexpr double kQuietShare = 0.86, kQuietQuantile = 1.0803; ///< of a normal distribution
-constexpr double kPeakedSpread = 4;                           ///< of the logits' standard deviations
+constexpr int64_t kPeriod = 1048573; ///< elements; prime, so that no two rows of a matrix agree
+constexpr double kFlushed = 30 * 0.6931471805599453;              ///< E below exp(-this) is stored as zero
+constexpr double kFlushedShare = 0.86, kFlushedQuantile = 1.0803; ///< of a normal distribution
+constexpr double kPeakedSpread = 4;                               ///< of the logits' standard deviations
 
 int64_t bytesOf(ElementType element) { return static_cast<int64_t>(elementBytes(element)); }
 
@@ -71,9 +71,11 @@ StatusOr<ProductData::Item> ProductData::make(const std::string &name) const {
   std::uniform_real_distribution<double> uniform(0, 1);
   const auto scaled = [&](double deviation) { return [&, deviation] { return deviation * normal(random); }; };
   const auto exponential = [&] { return std::exp(normal(random)); };
-  const auto peaked = [&] { return uniform(random) < kQuietShare ? 0 : std::exp(-kQuiet * uniform(random)); };
+  const auto peaked = [&] {
+    return uniform(random) < kFlushedShare ? 0 : std::exp(-kFlushed * uniform(random));
+  };
   const double spread = peaked_ ? kPeakedSpread : 1;
-  const double shift = peaked_ ? kQuiet + kQuietQuantile * spread : 0;
+  const double shift = peaked_ ? kFlushed + kFlushedQuantile * spread : 0;
   // The row sums of the logits' exponentials lie within fp32's range by far.
   if (name == "xc") return makeMatrix(element_, N, H, scaled(1));
   if (name == "w") return makeMatrix(element_, V, H, scaled(spread / std::sqrt(H)));

@@ -185,13 +185,13 @@ TEST(Measure, RacesInTurnAndDropsTheSlow) {
 
 TEST(Measure, OneDisturbedRunDropsNobody) {
   test::FakeDevice device;
-  std::vector<TimedWork> contestants(8, work(device, {10}));
-  for (TimedWork &contestant : contestants)
-    contestant = work(device, {10});
-  contestants[5] = work(device, {50, 9});
+  std::vector<TimedWork> candidates(8, work(device, {10}));
+  for (TimedWork &candidate : candidates)
+    candidate = work(device, {10});
+  candidates[5] = work(device, {50, 9});
   MeasureOptions options = singleRuns();
   options.repetitions = 5;
-  const auto results = race(device, nullptr, contestants, options, {});
+  const auto results = race(device, nullptr, candidates, options, {});
   EXPECT_EQ(results[5]->repetitions, 5);
   EXPECT_EQ(results[5]->milliseconds, 9);
 }
@@ -218,7 +218,7 @@ std::string flushed(int64_t workingSetBytes, int64_t otherBytes, double copyMill
     device.clock = device.clock + copyMilliseconds;
     log += 'f';
   };
-  const auto contestant = [&](int64_t bytes) {
+  const auto candidate = [&](int64_t bytes) {
     return TimedWork{[&]() -> Status {
                        device.clock = device.clock + 5;
                        log += 'r';
@@ -231,7 +231,7 @@ std::string flushed(int64_t workingSetBytes, int64_t otherBytes, double copyMill
   options.repetitions = 2;
   options.turnMilliseconds = 15;
   const auto results =
-      race(device, nullptr, {contestant(workingSetBytes), contestant(otherBytes)}, options, {});
+      race(device, nullptr, {candidate(workingSetBytes), candidate(otherBytes)}, options, {});
   for (const auto &result : results)
     EXPECT_EQ(result->milliseconds, 5) << "a flush is not timed";
   return log;
@@ -243,7 +243,7 @@ TEST(Measure, CachesAreFlushedBetweenRunsOfSmallWork) {
                               "frfr"
                               "frfrfr"
                               "frfrfr")
-      << "one contestant may be small";
+      << "one candidate may be small";
   EXPECT_EQ(flushed(1999, 2000, 10), "f"
                                      "frfr"
                                      "fr"
@@ -258,13 +258,13 @@ TEST(Measure, ShortWorkIsRepeatedWithinATurn) {
   options.repetitions = 3;
   options.turnMilliseconds = 10;
   int prepared = 0;
-  TimedWork contestant = work(device, {8, 4}, &log);
-  contestant.prepare = [&]() -> Status {
+  TimedWork candidate = work(device, {8, 4}, &log);
+  candidate.prepare = [&]() -> Status {
     ++prepared;
     device.clock = device.clock + 100;
     return {};
   };
-  const auto results = race(device, nullptr, {contestant}, options, {});
+  const auto results = race(device, nullptr, {candidate}, options, {});
   EXPECT_EQ(log.size(), 1u + 2u + 3u);
   EXPECT_EQ(prepared, 3);
   EXPECT_EQ(results[0]->milliseconds, 4);
@@ -273,14 +273,14 @@ TEST(Measure, ShortWorkIsRepeatedWithinATurn) {
 
 TEST(Measure, TheSlowerHalfDropsOutRoundByRound) {
   test::FakeDevice device;
-  std::vector<TimedWork> contestants;
+  std::vector<TimedWork> candidates;
   for (int i = 0; i < 10; ++i)
-    contestants.push_back(work(device, {100.0 + i}));
+    candidates.push_back(work(device, {100.0 + i}));
   MeasureOptions options = singleRuns();
   options.repetitions = 5;
   const auto repetitions = [&] {
     std::vector<int> counts;
-    for (const auto &result : race(device, nullptr, contestants, options, {}))
+    for (const auto &result : race(device, nullptr, candidates, options, {}))
       counts.push_back(result->repetitions);
     return counts;
   };
