@@ -54,7 +54,8 @@ protected:
 
 TEST_P(PtxSharded, InChunks) {
   for (const DataKind kind : {DataKind::random, DataKind::largeLoss}) {
-    if (GetParam().tf32 && kind == DataKind::largeLoss) continue; // whose logits TF32 rounds by more than a loss
+    if (GetParam().tf32 && kind == DataKind::largeLoss)
+      continue; // whose logits TF32 rounds by more than a loss
     for (const bool apart : {false, true}) {
       LossCall with = call();
       with.apart = apart;
