@@ -67,7 +67,7 @@ def _link(ctx, output, first, inputs, executable, with_llvm = True, without = []
         llvm += linked.user_link_flags
     ctx.actions.run(
         executable = "/usr/bin/g++",
-        arguments = first + ["-o", output.path] + ["-Wl,--start-group"] + archives + ["-Wl,--end-group"] +
+        arguments = first + ctx.fragments.cpp.linkopts + ["-o", output.path] + ["-Wl,--start-group"] + archives + ["-Wl,--end-group"] +
                     ["-Wl,--as-needed", "-Wl,--gc-sections", "-Wl,-z,relro,-z,now", "-s"] +
                     ([] if is_cpp else ["-static-libstdc++"]) + llvm,
         inputs = files + inputs,
@@ -115,10 +115,11 @@ _ATTRIBUTES = {
     "_llvm": attr.label(default = "@llvm//:archives"),
 }
 
-portable_binary = rule(_portable_binary_impl, attrs = _ATTRIBUTES, executable = True)
+portable_binary = rule(_portable_binary_impl, attrs = _ATTRIBUTES, executable = True, fragments = ["cpp"])
 
 portable_library = rule(
     _portable_library_impl,
+    fragments = ["cpp"],  # of a sanitizer, --linkopt
     attrs = dict(
         _ATTRIBUTES,
         absent = attr.label_list(
