@@ -41,12 +41,12 @@ std::string str(const AxisMap &map) {
   constexpr std::size_t kMost = 8, kEnds = 3;
   std::string text;
   for (const ThreadBit &bit : map.bits)
-    text += "b" + std::to_string(bit.bit) + "·" + std::to_string(bit.stride) + " + ";
+    text += "b" + std::to_string(bit.bit) + "*" + std::to_string(bit.stride) + " + ";
   text += "{";
   for (std::size_t reg = 0; reg < map.offsets.size(); ++reg) {
     const bool isAbridged = map.offsets.size() > kMost && reg == kEnds;
     if (isAbridged) reg = map.offsets.size() - kEnds;
-    text += (reg == 0 ? "" : isAbridged ? ", …, " : ", ") + std::to_string(map.offsets[reg]);
+    text += (reg == 0 ? "" : isAbridged ? ", ..., " : ", ") + std::to_string(map.offsets[reg]);
   }
   return text + "}";
 }

@@ -40,7 +40,7 @@ struct AxisMap {
 bool operator==(const AxisMap &a, const AxisMap &b);
 inline bool operator!=(const AxisMap &a, const AxisMap &b) { return !(a == b); }
 
-/// As the sum above, bK for the thread's bit K: "b2·1 + b3·2 + b4·4 + {0, 8}". Of more than eight registers
+/// As the sum above, bK for the thread's bit K: "b2*1 + b3*2 + b4*4 + {0, 8}". Of more than eight registers
 /// the first and the last three are named.
 std::string str(const AxisMap &map);
 

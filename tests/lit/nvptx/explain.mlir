@@ -7,9 +7,9 @@
 // ALIKE-SAME: threads = 128 : i64, {{.*}}warps = "alike: code for sm_90a and aligned matrices alone have roles"
 // ROLES-SAME: warps = "pingPong: 4 stages of 64, a program's product 128x128, stored by TMA"
 // ASKED: warps = "alike: asked for"
-// ALIKE: tile.contract {{.*}}layout = "rows b2·1 + b3·2 + b4·4 + b6·64 + {0, 8, 16, 24, 32, 40, 48, 56}; columns b0·2 + b1·4 + b5·64 + {0, 1, 8, …, 49, 56, 57}"
-// ROLES: tile.contract {{.*}}layout = "rows b2·1 + b3·2 + b4·4 + b5·16 + b6·32 + {0, 8, 64, 72}; columns b0·2 + b1·4 + {0, 1, 8, …, 113, 120, 121}"
-// ALL: arith.mulf {{.*}}layout = "rows b2·1
+// ALIKE: tile.contract {{.*}}layout = "rows b2*1 + b3*2 + b4*4 + b6*64 + {0, 8, 16, 24, 32, 40, 48, 56}; columns b0*2 + b1*4 + b5*64 + {0, 1, 8, ..., 49, 56, 57}"
+// ROLES: tile.contract {{.*}}layout = "rows b2*1 + b3*2 + b4*4 + b5*16 + b6*32 + {0, 8, 64, 72}; columns b0*2 + b1*4 + {0, 1, 8, ..., 113, 120, 121}"
+// ALL: arith.mulf {{.*}}layout = "rows b2*1
 func.func @product(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
                    %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
     attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 0, 128>]} {
