@@ -17,9 +17,9 @@ namespace {
 
 constexpr int64_t kBytes = 2, kChunk = 8, kFragmentDepth = 16;
 
-/// A tile's registers to shared memory: element (row, column) to `place(row, column)`, two columns side by
-/// side at once where `pairs`.
-void storeTile(FunctionLowering &lowering, Value tile, bool pairs, llvm::function_ref<Num(Num, Num)> place) {
+/// A tile's registers to shared memory, as numbers of 16 bits or as fp32: element (row, column) to
+/// `place(row, column)`, of numbers of 16 bits two columns side by side at once.
+void storeTile(FunctionLowering &lowering, Value tile, bool asFp32, llvm::function_ref<Num(Num, Num)> place) {
   Emitter &e = lowering.emitter();
   const TileLayout from = lowering.layouts().of(tile);
   const int64_t replicas = (lowering.layouts().threads() - 1) & ~from.threadMask();
@@ -29,10 +29,11 @@ void storeTile(FunctionLowering &lowering, Value tile, bool pairs, llvm::functio
       Num row = lowering.position(*from.rows, r), column = lowering.position(*from.columns, c);
       Value live = e.both(e.both(writes, row < from.rows->extent), column < from.columns->extent);
       Value value = lowering.evaluate(tile, r, c);
-      const bool isPair = pairs && c % 2 == 0 && isPaired(from, c);
-      if (isPair)
+      if (asFp32)
+        value = value.getType().isF32() ? value : e.widen(value);
+      else if (c % 2 == 0 && isPaired(from, c))
         value = packPair(e, value, lowering.evaluate(tile, r, ++c));
-      else if (!value.getType().isF32())
+      else
         value = e.bitcast(e.b.getIntegerType(16), value);
       e.storeSharedIf(live, place(row, column), value);
     }
@@ -56,7 +57,7 @@ public:
 
   void store(Num shared) {
     if (isInRegisters) return;
-    storeTile(lowering, tile, /*pairs=*/true, [&](Num row, Num k) {
+    storeTile(lowering, tile, /*asFp32=*/false, [&](Num row, Num k) {
       Num inside = k % lines.depth;
       return shared + k / lines.depth * lines.bytes() + lines.offset(row, inside) + inside % kChunk * kBytes;
     });
@@ -117,7 +118,7 @@ public:
       commitCopies(e);
       return;
     }
-    storeTile(lowering, tile, /*pairs=*/true,
+    storeTile(lowering, tile, /*asFp32=*/false,
               [&](Num k, Num column) { return shared + lines.offset(column, k) + column % kChunk * kBytes; });
   }
 
@@ -139,8 +140,7 @@ SmallVector<Value> multiplyByMma(FunctionLowering &lowering, tile::DotOp op, Til
   Emitter &e = lowering.emitter();
   LeftTile left(lowering, op, *layout.rows);
   RightTile right(lowering, op, *layout.columns);
-  lowering.evaluateAll(
-      op.getA()); // ahead of the barrier, which all threads reach when the slowest has done so
+  lowering.evaluateAll(op.getA()); // ahead of the barrier, which waits for the slowest thread
   Num ofLeft = lowering.sharedMemory(left.bytes() + right.bytes()), ofRight = ofLeft + left.bytes();
   right.store(ofRight);
   left.store(ofLeft);
@@ -163,25 +163,13 @@ SmallVector<Value> multiplyByFma(FunctionLowering &lowering, tile::DotOp op, Til
   Emitter &e = lowering.emitter();
   const int64_t depth = tile::tileType(op.getA()).getDimSize(1);
   const int64_t leftStride = panelStride(*layout.rows), rightStride = panelStride(*layout.columns);
-  SmallVector<Value> a = lowering.evaluateAll(op.getA()), b = lowering.evaluateAll(op.getB());
+  lowering.evaluateAll(op.getA()), lowering.evaluateAll(op.getB());
   Num left = lowering.sharedMemory(4 * depth * (leftStride + rightStride));
   Num right = left + 4 * depth * leftStride;
-
-  auto put = [&](Value tile, ValueRange values, Num panel, int64_t depthAxis, int64_t stride) {
-    TileLayout from = lowering.layouts().of(tile);
-    size_t next = 0;
-    for (int64_t r = 0; r < from.rows->registers(); ++r)
-      for (int64_t c = 0; c < from.columns->registers(); ++c) {
-        Num row = lowering.position(*from.rows, r), column = lowering.position(*from.columns, c);
-        Num position = depthAxis == 1 ? row : column, k = depthAxis == 1 ? column : row;
-        Value live = e.both(row < from.rows->extent, column < from.columns->extent);
-        Value value = values[next++];
-        if (!value.getType().isF32()) value = e.widen(value);
-        e.storeSharedIf(live, panel + (k * stride + position) * 4, value);
-      }
-  };
-  put(op.getA(), a, left, 1, leftStride);
-  put(op.getB(), b, right, 0, rightStride);
+  storeTile(lowering, op.getA(), /*asFp32=*/true,
+            [&](Num row, Num k) { return left + (k * leftStride + row) * 4; });
+  storeTile(lowering, op.getB(), /*asFp32=*/true,
+            [&](Num k, Num column) { return right + (k * rightStride + column) * 4; });
   lowering.barrier();
   SmallVector<Value> zeros(layout.registers(), e.f32(0));
   return multiplyPanels(lowering, layout, left, right, depth, zeros);
