@@ -6,17 +6,9 @@
 
 constexpr int64_t kRows = 5, kHidden = 8, kClasses = 13;
 
-/// A runtime without a cache, and a call that is right; each test spoils something.
-class CApi : public testing::Test {
+/// A call that is right; each test spoils something.
+class CApi : public WithRuntime {
 protected:
-  static void SetUpTestSuite() {
-    tw_runtime_options options = TW_RUNTIME_OPTIONS_INIT;
-    options.cache_dir = "off";
-    options.threads = 2;
-    expectOk(call([&](tw_error **e) { return tw_runtime_open("cpu", &options, &runtime, e); }));
-  }
-  static void TearDownTestSuite() { tw_runtime_close(runtime); }
-
   void SetUp() override {
     for (int64_t i = 0; i < kRows; ++i)
       y[i] = i;
@@ -48,7 +40,6 @@ protected:
     });
   }
 
-  static inline tw_runtime *runtime = nullptr;
   tw_runtime *other = nullptr; ///< of calls that fail
   float x[kRows * 3 * kHidden] = {}, w[kClasses * kHidden] = {}, l[kRows] = {}, dx[kRows * kHidden];
   int64_t y[kRows];

@@ -31,6 +31,20 @@ inline void expectUser(const Outcome &outcome, const std::string &message) {
   EXPECT_THAT(outcome.message, testing::HasSubstr(message));
 }
 
+/// Tests that share a runtime without a cache.
+class WithRuntime : public testing::Test {
+protected:
+  static void SetUpTestSuite() {
+    tw_runtime_options options = TW_RUNTIME_OPTIONS_INIT;
+    options.cache_dir = "off";
+    options.threads = 2;
+    expectOk(call([&](tw_error **e) { return tw_runtime_open("cpu", &options, &runtime, e); }));
+  }
+  static void TearDownTestSuite() { tw_runtime_close(runtime); }
+
+  static inline tw_runtime *runtime = nullptr;
+};
+
 /// A tensor with its shape and strides, in the CPU's memory.
 struct Tensor {
   DLTensor dl;

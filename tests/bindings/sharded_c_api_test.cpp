@@ -80,16 +80,8 @@ struct Rank : Problem {
   }
 };
 
-class ShardedCApi : public testing::Test {
+class ShardedCApi : public WithRuntime {
 protected:
-  static void SetUpTestSuite() {
-    tw_runtime_options options = TW_RUNTIME_OPTIONS_INIT;
-    options.cache_dir = "off";
-    options.threads = 2;
-    expectOk(call([&](tw_error **e) { return tw_runtime_open("cpu", &options, &runtime, e); }));
-  }
-  static void TearDownTestSuite() { tw_runtime_close(runtime); }
-
   void stats(int64_t chunk) {
     for (Rank &rank : ranks)
       expectOk(rank.run(TW_SHARD_STATS, chunk));
@@ -99,10 +91,8 @@ protected:
                   to.gathered[chunk % 2].begin() + from.shard.rank * from.told());
   }
 
-  static tw_runtime *runtime;
   Rank ranks[kRanks] = {Rank(0), Rank(1)};
 };
-tw_runtime *ShardedCApi::runtime = nullptr;
 
 TEST_F(ShardedCApi, ComputesWhatACallOfAllClassesDoes) {
   Problem whole(0, kClasses);
