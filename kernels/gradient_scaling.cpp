@@ -33,12 +33,13 @@ Status overlapError(const char *with) {
 } // namespace
 
 Status GradientScaling::checkMemory(const TensorRef &gradient, const TensorRef &scale,
-                                    const TensorRef &result, bool isInPlace) const {
+                                    const TensorRef &result, bool isInPlace, Stream stream) const {
   if (overlap(result, scale)) return overlapError("scale");
   if (!isInPlace && overlap(result, gradient)) return overlapError("gradient");
   for (const auto &[name, tensor] :
        {std::pair{"gradient", &gradient}, std::pair{"scale", &scale}, std::pair{"result", &result}})
-    if (const Status status = device_->checkAddress(tensor->data); !status.ok()) return status.in(name);
+    if (const Status status = device_->checkAddress(tensor->data, stream); !status.ok())
+      return status.in(name);
   return Status();
 }
 
@@ -56,7 +57,7 @@ Status GradientScaling::run(const TensorRef &gradient, const TensorRef &scale, c
   const TensorRef from = asMatrix(gradient), to = asMatrix(result);
   const bool isInPlace = from.data == to.data;
   TW_RETURN_IF_ERROR(checkShapes(from, scale, to, isInPlace));
-  TW_RETURN_IF_ERROR(checkMemory(from, scale, to, isInPlace));
+  TW_RETURN_IF_ERROR(checkMemory(from, scale, to, isInPlace, stream));
   if (isInPlace) return device_->launch(*inPlace_, {scale, to}, stream);
   return device_->launch(*apart_, {from, scale, to}, stream);
 }

@@ -29,7 +29,7 @@ private:
   GradientScaling(Device &device, KernelHandle inPlace, KernelHandle apart)
       : device_(&device), inPlace_(std::move(inPlace)), apart_(std::move(apart)) {}
   Status checkMemory(const TensorRef &gradient, const TensorRef &scale, const TensorRef &result,
-                     bool isInPlace) const;
+                     bool isInPlace, Stream stream) const;
 
   Device *device_;
   KernelHandle inPlace_, apart_;

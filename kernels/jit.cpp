@@ -68,7 +68,7 @@ StatusOr<std::vector<KernelHandle>> jitAll(Runtime &runtime, const std::vector<J
 
 Status launch(Runtime &runtime, const Kernel &kernel, ArgumentSpan arguments, Stream stream) {
   TW_ASSIGN_OR_RETURN(const KernelHandle loaded, jit(runtime, kernel));
-  TW_RETURN_IF_ERROR(checkAddresses(runtime.device(), loaded->artifact(), arguments));
+  TW_RETURN_IF_ERROR(checkAddresses(runtime.device(), loaded->artifact(), arguments, stream));
   return runtime.device().launch(*loaded, arguments, stream);
 }
 

@@ -81,12 +81,12 @@ Program programOf(const Request &request, const Config &config, const LinearLogi
   return program;
 }
 
-Status checkMemory(const Device &device, const LinearLogitsTensors &t) {
+Status checkMemory(const Device &device, const LinearLogitsTensors &t, Stream stream) {
   for (const auto &[name, tensor] : {std::pair{"hidden", &t.hidden}, std::pair{"weight", &t.weight},
                                      std::pair{"bias", &t.bias}, std::pair{"logits", &t.logits}}) {
     if (tensor != &t.logits && overlap(t.logits, *tensor))
       return userError(std::string("logits overlap ") + name + "; they must have memory of their own");
-    if (const Status status = device.checkAddress(tensor->data); !status.ok()) return status.in(name);
+    if (const Status status = device.checkAddress(tensor->data, stream); !status.ok()) return status.in(name);
   }
   return Status();
 }
@@ -104,7 +104,7 @@ StatusOr<LossReport> linearLogits(Runtime &runtime, const LinearLogitsTensors &t
   TW_RETURN_IF_ERROR(program.loadKernels(runtime));
   report.compileMilliseconds = millisecondsSince(start);
 
-  TW_RETURN_IF_ERROR(checkMemory(device, tensors));
+  TW_RETURN_IF_ERROR(checkMemory(device, tensors, stream));
   start = std::chrono::steady_clock::now();
   report.variant = Variant::lossOnly;
   report.configuration = "block " + config.forward.block.str();

@@ -45,10 +45,10 @@ bool overlap(const TensorRef &a, const TensorRef &b) {
   return column < bytesOfRow(a) || column + bytesOfRow(b) > stride;
 }
 
-Status checkAddresses(const Device &device, const Artifact &artifact, ArgumentSpan arguments) {
+Status checkAddresses(const Device &device, const Artifact &artifact, ArgumentSpan arguments, Stream stream) {
   for (std::size_t i = 0; i < countOf(artifact, arguments); ++i)
     if (const auto *tensor = std::get_if<TensorRef>(&arguments[i]))
-      if (const Status status = device.checkAddress(tensor->data); !status.ok())
+      if (const Status status = device.checkAddress(tensor->data, stream); !status.ok())
         return status.in(nameOf(artifact, i));
   return {};
 }

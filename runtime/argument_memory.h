@@ -22,7 +22,7 @@ MemorySpan spanOf(const TensorRef &tensor);
 bool overlap(const TensorRef &a, const TensorRef &b);
 
 /// `Device::checkAddress` of each tensor among a kernel's arguments; the error names the parameter.
-Status checkAddresses(const Device &device, const Artifact &artifact, ArgumentSpan arguments);
+Status checkAddresses(const Device &device, const Artifact &artifact, ArgumentSpan arguments, Stream stream);
 
 /// A user error where a tensor that the kernel writes overlaps another argument. Two that begin at the same
 /// address are taken: that is how a kernel works in place.

@@ -116,7 +116,7 @@ TensorRef TensorRef::columns(int64_t first, int64_t count) const {
   return part;
 }
 
-Status Device::checkAddress(const void *) const { return {}; }
+Status Device::checkAddress(const void *, Stream) const { return {}; }
 Status Device::checkVisible(const void *) const { return {}; }
 
 Status Device::assemble(Artifact &) { return {}; }

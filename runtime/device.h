@@ -123,10 +123,11 @@ public:
   virtual Status copy(void *destination, const void *source, std::size_t bytes, Stream stream) = 0;
   virtual Status fill(void *destination, int byte, std::size_t bytes, Stream stream) = 0;
 
-  /// Ok where kernels of this device may read and write at `address`, and for a null pointer. Else a user
-  /// error says what was found there: a kernel that uses it would end all kernels of the process. Nothing
-  /// waits.
-  virtual Status checkAddress(const void *address) const;
+  /// Ok where kernels that are enqueued on `stream` may read and write at `address`, and for a null pointer.
+  /// Else a user error says what was found there: a kernel that uses it would end all kernels of the process.
+  /// While the stream is captured, an address that the driver does not know is fine: memory that the captured
+  /// work allocates is there when the graph runs. Nothing waits.
+  virtual Status checkAddress(const void *address, Stream stream) const;
   /// The same of memory that the host uses too, at the same address: that of `allocateVisible`, and what else
   /// a caller has of its kind.
   virtual Status checkVisible(const void *address) const;
@@ -141,7 +142,7 @@ public:
   virtual Status synchronize(Stream stream) = 0;
   /// Whether what is enqueued on the stream goes into a CUDA graph instead of running; then nothing may wait
   /// for the device.
-  virtual bool isCapturing(Stream stream) = 0;
+  virtual bool isCapturing(Stream stream) const = 0;
   /// Host memory that kernels reach at the same address, so that the host can read what they write without a
   /// copy: pinned memory of a GPU. Zeros at first.
   virtual StatusOr<Buffer> allocateVisible(std::size_t bytes) = 0;

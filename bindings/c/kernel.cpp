@@ -91,7 +91,7 @@ tw_code tw_kernel_launch(const tw_kernel *kernel, const tw_kernel_argument *argu
       TW_RETURN_IF_ERROR(bind(parameters[i], arguments[i], kernel->place, bound[i]));
     Device &device = kernel->runtime->device();
     TW_RETURN_IF_ERROR(checkOverlaps(kernel->kernel->artifact(), {bound, argument_count}));
-    TW_RETURN_IF_ERROR(checkAddresses(device, kernel->kernel->artifact(), {bound, argument_count}));
+    TW_RETURN_IF_ERROR(checkAddresses(device, kernel->kernel->artifact(), {bound, argument_count}, stream));
     return device.launch(*kernel->kernel, {bound, argument_count}, stream);
   });
 }

@@ -65,7 +65,7 @@ Status PreparedCall::mismatch(const CallersTensor &callers, const TensorRef &ten
                    describe(tensor) + "; prepare a call for such a tensor");
 }
 
-Status PreparedCall::check(TensorPointers tensors, const CallMemory &memory) const {
+Status PreparedCall::check(TensorPointers tensors, const CallMemory &memory, Stream stream) const {
   for (const CallersTensor &callers : facts_.callers)
     if (!isAsPrepared(callers, *tensors[callers.id])) return mismatch(callers, *tensors[callers.id]);
   if (memory.bytes < workspaceBytes())
@@ -75,7 +75,7 @@ Status PreparedCall::check(TensorPointers tensors, const CallMemory &memory) con
     return userError("the workspace must be aligned to " + std::to_string(kTensorAlignment) +
                      " bytes, found a pointer that is " + (memory.workspace ? "not" : "null"));
   TW_RETURN_IF_ERROR(checkOverlaps(tensors, memory));
-  return checkAddresses(tensors, memory);
+  return checkAddresses(tensors, memory, stream);
 }
 
 Status PreparedCall::checkOverlaps(TensorPointers tensors, const CallMemory &memory) const {
@@ -98,18 +98,18 @@ Status PreparedCall::checkOverlaps(TensorPointers tensors, const CallMemory &mem
   return Status();
 }
 
-Status PreparedCall::checkAddress(const void *address, const char *name,
+Status PreparedCall::checkAddress(const void *address, const char *name, Stream stream,
                                   std::atomic<const void *> &reached) const {
   if (!address || reached.load(std::memory_order_relaxed) == address) return Status();
-  if (const Status status = device_.checkAddress(address); !status.ok()) return status.in(name);
+  if (const Status status = device_.checkAddress(address, stream); !status.ok()) return status.in(name);
   reached.store(address, std::memory_order_relaxed);
   return Status();
 }
 
-Status PreparedCall::checkAddresses(TensorPointers tensors, const CallMemory &memory) const {
+Status PreparedCall::checkAddresses(TensorPointers tensors, const CallMemory &memory, Stream stream) const {
   for (const CallersTensor &callers : facts_.callers)
-    TW_RETURN_IF_ERROR(checkAddress(tensors[callers.id]->data, callers.name, reached_[callers.id]));
-  TW_RETURN_IF_ERROR(checkAddress(memory.workspace, "workspace", reachedWorkspace_));
+    TW_RETURN_IF_ERROR(checkAddress(tensors[callers.id]->data, callers.name, stream, reached_[callers.id]));
+  TW_RETURN_IF_ERROR(checkAddress(memory.workspace, "workspace", stream, reachedWorkspace_));
   if (!memory.status.valid() || memory.status.isOf(device_)) return Status();
   const Status status = device_.checkVisible(memory.status.words());
   return status.ok() ? status : status.in("status");
@@ -152,7 +152,7 @@ int64_t PreparedCall::beginRun(const CallMemory &memory) const {
 }
 
 Status PreparedCall::run(TensorPointers tensors, const CallMemory &memory, Stream stream) const {
-  TW_RETURN_IF_ERROR(check(tensors, memory));
+  TW_RETURN_IF_ERROR(check(tensors, memory, stream));
   void *addresses[TensorTable::kCapacity];
   ProgramMemory places = memoryOf(tensors, memory, addresses);
   places.sequence = beginRun(memory);
@@ -162,7 +162,7 @@ Status PreparedCall::run(TensorPointers tensors, const CallMemory &memory, Strea
 
 Status PreparedCall::runPart(TensorPointers tensors, const CallMemory &memory, Stream stream, int part,
                              int64_t chunk) const {
-  TW_RETURN_IF_ERROR(check(tensors, memory));
+  TW_RETURN_IF_ERROR(check(tensors, memory, stream));
   if (chunk < 0 || chunk >= program_.rows().chunks())
     return userError("chunks are numbered from 0 to " + std::to_string(program_.rows().chunks() - 1) +
                      ", found " + std::to_string(chunk));
@@ -175,7 +175,7 @@ Status PreparedCall::runPart(TensorPointers tensors, const CallMemory &memory, S
 
 Status PreparedCall::runTagged(TensorPointers tensors, const CallMemory &memory, Stream stream,
                                int tag) const {
-  TW_RETURN_IF_ERROR(check(tensors, memory));
+  TW_RETURN_IF_ERROR(check(tensors, memory, stream));
   void *addresses[TensorTable::kCapacity];
   return program_.runTagged(device_, memoryOf(tensors, memory, addresses), stream, tag);
 }

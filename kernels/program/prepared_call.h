@@ -67,11 +67,12 @@ private:
 
   bool isAsPrepared(const CallersTensor &callers, const TensorRef &tensor) const;
   Status mismatch(const CallersTensor &callers, const TensorRef &tensor) const;
-  Status check(TensorPointers tensors, const CallMemory &memory) const;
+  Status check(TensorPointers tensors, const CallMemory &memory, Stream stream) const;
   Status checkOverlaps(TensorPointers tensors, const CallMemory &memory) const;
-  Status checkAddresses(TensorPointers tensors, const CallMemory &memory) const;
+  Status checkAddresses(TensorPointers tensors, const CallMemory &memory, Stream stream) const;
   /// `reached`: the last address in its place that was fine.
-  Status checkAddress(const void *address, const char *name, std::atomic<const void *> &reached) const;
+  Status checkAddress(const void *address, const char *name, Stream stream,
+                      std::atomic<const void *> &reached) const;
   ProgramMemory memoryOf(TensorPointers tensors, const CallMemory &memory, void **addresses) const;
   int64_t *wordsInWorkspace(const CallMemory &memory) const;
   /// Returns the run's number.

@@ -27,7 +27,7 @@ public:
   StatusOr<std::unique_ptr<LoadedKernel>> load(const Artifact &artifact) override;
   Status launch(const LoadedKernel &kernel, ArgumentSpan arguments, Stream stream) override;
   Status synchronize(Stream stream) override;
-  bool isCapturing(Stream) override { return false; }
+  bool isCapturing(Stream) const override { return false; }
   StatusOr<Buffer> allocateVisible(std::size_t bytes) override;
   StatusOr<double> time(Stream stream, const std::function<Status()> &work) override;
   StatusOr<int64_t> peakBytes(Stream stream, const std::function<Status()> &work) override;

@@ -152,6 +152,7 @@ struct CudaDevice::AddressFacts {
   unsigned type = 0, managed = 0;
   int ordinal = 0;              ///< of the device whose memory it is
   bool isReachedAsItIs = false; ///< kernels reach host memory there by the same address
+  bool isKnown() const { return type != 0 || managed; }
   bool isOfADevice() const { return type == CU_MEMORYTYPE_DEVICE && !managed; }
 };
 
@@ -182,9 +183,10 @@ Status CudaDevice::checkReached(const AddressFacts &facts) const {
   return notReached("host memory");
 }
 
-Status CudaDevice::checkAddress(const void *address) const {
+Status CudaDevice::checkAddress(const void *address, Stream stream) const {
   if (!address) return {};
   TW_ASSIGN_OR_RETURN(const AddressFacts facts, factsOf(address));
+  if (!facts.isKnown() && stream && isCapturing(stream)) return {};
   return checkReached(facts);
 }
 
@@ -239,7 +241,7 @@ Status CudaDevice::synchronize(Stream stream) {
 
 Status CudaDevice::wait(CUstream stream) { return TW_CUDA(context_->driver(), cuStreamSynchronize, stream); }
 
-bool CudaDevice::isCapturing(Stream stream) {
+bool CudaDevice::isCapturing(Stream stream) const {
   CurrentContext current(*context_);
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   // The legacy default stream answers with an error while any other stream is captured: it may not wait then.

@@ -38,14 +38,14 @@ public:
   Status copy(void *destination, const void *source, std::size_t bytes, Stream stream) override;
   Status fill(void *destination, int byte, std::size_t bytes, Stream stream) override;
 
-  Status checkAddress(const void *address) const override;
+  Status checkAddress(const void *address, Stream stream) const override;
   Status checkVisible(const void *address) const override;
 
   Status assemble(Artifact &artifact) override;
   StatusOr<std::unique_ptr<LoadedKernel>> load(const Artifact &artifact) override;
   Status launch(const LoadedKernel &kernel, ArgumentSpan arguments, Stream stream) override;
   Status synchronize(Stream stream) override;
-  bool isCapturing(Stream stream) override;
+  bool isCapturing(Stream stream) const override;
   StatusOr<Buffer> allocateVisible(std::size_t bytes) override;
   StatusOr<double> time(Stream stream, const std::function<Status()> &work) override;
   double clockMegahertz() override;

@@ -1,6 +1,7 @@
 // The losses by their GPU code, in an interpreter of PTX: every kernel of a call against float64 where there
 // is no GPU.
 
+#include <array>
 #include <map>
 #include <ostream>
 #include <set>
@@ -39,9 +40,12 @@ protected:
     if (!runtime) runtime = openInterpreter(GetParam().target);
     return *runtime;
   }
-  void check(const LossCase &data, const LossCall &call) {
+  /// `roundsShifts`: shifts are so large that what rounding them costs counts (`expAbove`).
+  void check(const LossCase &data, const LossCall &call, bool roundsShifts = false) {
     SCOPED_TRACE(call.str());
-    expectClose(runLinearCrossEntropy(runtime(), data, call), referenceFor(data, call), data);
+    const ReferenceResult reference = referenceFor(data, call);
+    expectClose(runLinearCrossEntropy(runtime(), data, call), reference, data, 0,
+                roundsShifts ? 0x1p-24 * reference.logitSize : 0);
   }
   LossCase dataOf(DataKind kind, int64_t rows, int64_t hidden, int64_t classes) {
     LossCase data = makeCase(kind, rows, hidden, classes, GetParam().element, IgnorePattern::some);
@@ -64,6 +68,21 @@ TEST_P(PtxLoss, MatchesReference) {
   alone.wantsDHidden = alone.wantsDWeight = alone.wantsDBias = false;
   for (const int64_t hidden : {19, 40}) // rows that are aligned, and others
     check(dataOf(DataKind::random, 37, hidden, 301), alone);
+}
+
+TEST_P(PtxLoss, NoRows) {
+  LossCall with = call();
+  for (const bool apart : {false, true}) {
+    with.apart = apart;
+    check(dataOf(DataKind::random, 0, 16, 90), with);
+  }
+}
+
+TEST_P(PtxLoss, LargeLogitsForwardAndBackwardApart) {
+  LossCall with = call();
+  with.apart = true;
+  for (const std::array<int64_t, 3> &shape : {std::array<int64_t, 3>{1, 1, 2}, {37, 24, 301}})
+    check(makeCase(DataKind::commonOffset, shape[0], shape[1], shape[2], GetParam().element), with, true);
 }
 
 TEST_P(PtxLoss, HasEachOption) {

@@ -64,6 +64,8 @@ TEST_P(PtxSharded, InChunks) {
   }
 }
 
+TEST_P(PtxSharded, NoRows) { check(dataOf(DataKind::random, 0, 16, 90), call(), {{30, 60}}); }
+
 TEST_P(PtxSharded, HasEachOption) {
   for (const LossFeature &feature : lossFeatures()) {
     SCOPED_TRACE(feature.name);

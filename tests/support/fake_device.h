@@ -56,7 +56,7 @@ public:
     return onLaunch ? onLaunch(kernel.artifact(), arguments) : Status();
   }
   Status synchronize(Stream) override { return {}; }
-  bool isCapturing(Stream) override { return false; }
+  bool isCapturing(Stream) const override { return false; }
   StatusOr<Buffer> allocateVisible(std::size_t bytes) override { return allocate(bytes, nullptr); }
   StatusOr<double> time(Stream, const std::function<Status()> &work) override {
     const double before = clock;

@@ -150,6 +150,7 @@ struct FakeFunctions {
         std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
     fake.memory[*address] = stream;
     fake.sizes[*address] = bytes;
+    if (fake.captured && stream == *fake.captured) fake.ofGraphs.insert(*address);
     fake.usedBytes += bytes;
     fake.mostUsedBytes = std::max(fake.mostUsedBytes, fake.usedBytes);
     return CUDA_SUCCESS;
@@ -162,6 +163,7 @@ struct FakeFunctions {
     }
     if (const CUresult refused = takeTurn("cuMemFreeAsync", stream)) return refused;
     fake.memory.erase(found);
+    fake.ofGraphs.erase(address);
     fake.usedBytes -= fake.sizes[address];
     fake.sizes.erase(address);
     std::free(reinterpret_cast<void *>(address));
@@ -179,6 +181,7 @@ struct FakeFunctions {
   std::optional<FakePointer> pointerAt(CUdeviceptr address) const {
     if (auto found = fake.pointers.find(reinterpret_cast<void *>(address)); found != fake.pointers.end())
       return found->second;
+    if (fake.ofGraphs.count(address)) return std::nullopt; // as the driver answers
     if (isIn(fake.sizes, address)) return FakePointer();
     if (isIn(fake.hostSizes, address)) return FakePointer{CU_MEMORYTYPE_HOST};
     return std::nullopt;

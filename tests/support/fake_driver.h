@@ -87,6 +87,7 @@ public:
   std::set<void *> modules, events, links, hostMemory, deviceMemory, streams;
   std::map<cuda::CUdeviceptr, cuda::CUstream> memory; ///< and the stream it was asked for on
   std::map<cuda::CUdeviceptr, std::size_t> sizes;     ///< of the same
+  std::set<cuda::CUdeviceptr> ofGraphs;               ///< those of it that a capture allocated
   std::map<cuda::CUdeviceptr, std::size_t> hostSizes; ///< of `hostMemory`
   int dynamicSharedAttribute = 0;
   std::string assembled;             ///< the PTX that was linked last

@@ -58,7 +58,7 @@ void expectRows(const LossResult &result, const ReferenceResult &reference, cons
 } // namespace
 
 void expectClose(const LossResult &result, const ReferenceResult &reference, const LossCase &data,
-                 double gradientFloor) {
+                 double gradientFloor, double ofShifts) {
   ASSERT_TRUE(result.status.ok()) << result.status.message();
   EXPECT_TRUE(result.gapsUntouched);
   // A sum of losses is judged by its terms: their number times the logits' size.
@@ -69,7 +69,7 @@ void expectClose(const LossResult &result, const ReferenceResult &reference, con
   const auto expectGradient = [&](const std::vector<double> &got, const std::vector<double> &want,
                                   const char *what) {
     if (got.empty()) return;
-    EXPECT_LE(relativeError(got, want, gradientFloor), tolerance(data)) << what;
+    EXPECT_LE(relativeError(got, want, gradientFloor), tolerance(data) + ofShifts) << what;
   };
   expectGradient(result.dHidden, reference.dHidden, "dX");
   expectGradient(result.dWeight, after(data.dWeightBefore, reference.dWeight), "dW");

@@ -29,8 +29,8 @@ int64_t configured(const LossResult &result, const std::string &word);
 
 /// Compares with the reference: losses within 3e-6 of the logits' size, gradients within the tolerance of
 /// their inputs' type. `gradientFloor`: how large gradients are before they cancel, for data whose gradients
-/// vanish.
+/// vanish. `ofShifts`: what rounding the rows' shifts adds to the tolerance.
 void expectClose(const LossResult &result, const ReferenceResult &reference, const LossCase &data,
-                 double gradientFloor = 0);
+                 double gradientFloor = 0, double ofShifts = 0);
 
 } // namespace tilewright::test

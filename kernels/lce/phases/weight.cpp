@@ -208,6 +208,7 @@ void emitSort(Emitter &m) {
              arguments.tensor(tensor::pieces, m.pieceRows()));
   }
   const TensorId rows = m.s.hasSecondPass ? tensor::allX : tensor::xc;
+  if (m.s.normalisesRows && m.s.rows == 0) m.fill(tensor::gain, 0); // no program of scaleRows would store it
   if (m.s.normalisesRows)
     m.launch(m.kernel(scaleRows(m.s.element)),
              m.arguments().tensors({tensor::scale, rows, tensor::xs, tensor::gain}));

@@ -287,16 +287,16 @@ TEST_F(CudaDeviceTest, VisibleMemoryIsTheHostsAndBeginsWithZeros) {
 }
 
 TEST_F(CudaDeviceTest, AddressesThatKernelsReachAreFine) {
-  EXPECT_TRUE(device->checkAddress(nullptr).ok());
+  EXPECT_TRUE(device->checkAddress(nullptr, nullptr).ok());
   auto buffer = device->allocate(100, nullptr);
-  EXPECT_TRUE(device->checkAddress(buffer->data()).ok());
-  EXPECT_TRUE(device->checkAddress(static_cast<char *>(buffer->data()) + 99).ok());
+  EXPECT_TRUE(device->checkAddress(buffer->data(), nullptr).ok());
+  EXPECT_TRUE(device->checkAddress(static_cast<char *>(buffer->data()) + 99, nullptr).ok());
   char memory[3] = {};
   fake.pointers = {{memory, {CU_MEMORYTYPE_DEVICE, 0}},
                    {memory + 1, {CU_MEMORYTYPE_HOST, 0}},
                    {memory + 2, {CU_MEMORYTYPE_HOST, -1, true}}}; // managed, at present the host's
   for (const char &place : memory)
-    EXPECT_TRUE(device->checkAddress(&place).ok());
+    EXPECT_TRUE(device->checkAddress(&place, nullptr).ok());
 }
 
 TEST_F(CudaDeviceTest, OtherAddressesAreUserErrorsThatSayWhatWasFound) {
@@ -304,7 +304,7 @@ TEST_F(CudaDeviceTest, OtherAddressesAreUserErrorsThatSayWhatWasFound) {
   fake.pointers = {{memory, {CU_MEMORYTYPE_DEVICE, 1}}, {memory + 1, {CU_MEMORYTYPE_HOST, 0, false, false}}};
   const char *found[] = {"memory of device 1", "host memory that is not mapped", "found host memory"};
   for (int i = 0; i < 3; ++i) {
-    const Status status = device->checkAddress(memory + i);
+    const Status status = device->checkAddress(memory + i, nullptr);
     EXPECT_EQ(status.kind(), StatusKind::user);
     EXPECT_THAT(status.message(), AllOf(HasSubstr("device cuda:0"), HasSubstr(found[i])));
   }
@@ -315,15 +315,29 @@ TEST(CudaDevice, SomeReachAllOfTheHostsMemory) {
   fake.pageableMemory = 1;
   auto device = *openFake(fake);
   char memory = 0;
-  EXPECT_TRUE(device->checkAddress(&memory).ok());
+  EXPECT_TRUE(device->checkAddress(&memory, nullptr).ok());
   fake.pointers = {{&memory, {CU_MEMORYTYPE_DEVICE, 1}}};
-  EXPECT_FALSE(device->checkAddress(&memory).ok());
+  EXPECT_FALSE(device->checkAddress(&memory, nullptr).ok());
 }
 
 TEST_F(CudaDeviceTest, CheckingAnAddressIsAllowedInACapture) {
   fake.captured = reinterpret_cast<CUstream>(3);
-  char memory = 0;
-  EXPECT_EQ(device->checkAddress(&memory).kind(), StatusKind::user);
+  char memory[2] = {};
+  fake.pointers = {{memory + 1, {CU_MEMORYTYPE_DEVICE, 1}}};
+  EXPECT_EQ(device->checkAddress(memory, streamNumber(4)).kind(), StatusKind::user);
+  EXPECT_EQ(device->checkAddress(memory, nullptr).kind(), StatusKind::user);
+  EXPECT_EQ(device->checkAddress(memory + 1, streamNumber(3)).kind(), StatusKind::user);
+  fake.captured.reset();
+}
+
+TEST_F(CudaDeviceTest, TheDriverDoesNotKnowMemoryThatACaptureAllocates) {
+  fake.captured = reinterpret_cast<CUstream>(3);
+  {
+    const auto buffer = device->allocate(100, streamNumber(3));
+    ASSERT_TRUE(buffer.ok());
+    EXPECT_TRUE(device->checkAddress(buffer->data(), streamNumber(3)).ok());
+    EXPECT_FALSE(device->checkAddress(buffer->data(), streamNumber(4)).ok());
+  }
   fake.captured.reset();
 }
 
