@@ -36,8 +36,8 @@ public:
     return {};
   }
   Status synchronize(Stream) override { return {}; }
-  bool isCapturing(Stream) override { return false; }
-  Status checkAddress(const void *) const override { return {}; }
+  bool isCapturing(Stream) const override { return false; }
+  Status checkAddress(const void *, Stream) const override { return {}; }
   Status checkVisible(const void *) const override { return {}; }
   StatusOr<Buffer> allocateVisible(std::size_t bytes) override { return device_->allocateVisible(bytes); }
   StatusOr<double> time(Stream stream, const std::function<Status()> &work) override {
