@@ -234,10 +234,24 @@ LogicalResult DotOp::inferReturnTypes(MLIRContext *context, std::optional<Locati
   return success();
 }
 
+/// What was widened to fp32 for an operand, perhaps before it was transposed; null where nothing was.
+static arith::ExtFOp wideningOf(Value operand) {
+  if (auto transpose = operand.getDefiningOp<TransposeOp>()) operand = transpose.getValue();
+  return operand.getDefiningOp<arith::ExtFOp>();
+}
+
+/// The operand as it was before it was widened.
+static Value narrowOperand(Value operand, PatternRewriter &rewriter) {
+  Value narrow = wideningOf(operand).getIn();
+  if (!operand.getDefiningOp<TransposeOp>()) return narrow;
+  return rewriter.create<TransposeOp>(operand.getLoc(), narrow);
+}
+
 LogicalResult DotOp::canonicalize(DotOp op, PatternRewriter &rewriter) {
-  auto a = op.getA().getDefiningOp<arith::ExtFOp>(), b = op.getB().getDefiningOp<arith::ExtFOp>();
+  arith::ExtFOp a = wideningOf(op.getA()), b = wideningOf(op.getB());
   if (!a || !b || elementOf(a.getIn().getType()) != elementOf(b.getIn().getType())) return failure();
-  rewriter.replaceOpWithNewOp<DotOp>(op, a.getIn(), b.getIn());
+  Value left = narrowOperand(op.getA(), rewriter), right = narrowOperand(op.getB(), rewriter);
+  rewriter.replaceOpWithNewOp<DotOp>(op, left, right);
   return success();
 }
 

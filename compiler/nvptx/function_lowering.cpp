@@ -7,6 +7,7 @@
 #include "compiler/nvptx/partners.h"
 #include "compiler/nvptx/product.h"
 #include "compiler/nvptx/program_order.h"
+#include "compiler/nvptx/tile_operands.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -119,6 +120,9 @@ void FunctionLowering::placeOnChip() {
   });
   partners = std::make_unique<Partners>(*this, kernel);
   onChipBytes = partners->place(onChipBytes);
+  ahead = std::make_unique<CopiesAhead>(*this, kernel);
+  aheadOffset = llvm::alignTo(onChipBytes, kAlignment);
+  if (ahead->bytes()) onChipBytes = aheadOffset + ahead->bytes();
 }
 
 func::FuncOp declareLowered(func::FuncOp kernel, OpBuilder &builder, ArrayRef<Type> furtherParameters) {
@@ -272,7 +276,10 @@ LogicalResult FunctionLowering::lowerOp(Operation &op) {
   if (!hasTiles && op.getNumRegions() == 0) return lowerScalar(op);
   flush();
   if (isa<tile::ContractOp, tile::DotOp>(op)) return lowerProduct(op), success();
-  if (auto transpose = dyn_cast<tile::TransposeOp>(op)) return lowerTranspose(transpose), success();
+  if (auto transpose = dyn_cast<tile::TransposeOp>(op)) {
+    if (!isCopiedToShared(*this, transpose)) lowerTranspose(transpose);
+    return success();
+  }
   if (auto extract = dyn_cast<tile::ExtractOp>(op)) return lowerExtract(extract), success();
   if (auto loop = dyn_cast<scf::ForOp>(op)) return lowerFor(loop);
   if (auto branch = dyn_cast<scf::IfOp>(op)) return lowerIf(branch);
@@ -356,7 +363,7 @@ LogicalResult FunctionLowering::lowerAfter(Operation *op) {
 LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {
   if (loops.empty()) awaitCopies(loop);
   for (Operation &op : *loop->getBlock()) // loads that were put off would be repeated in each iteration
-    if (isLoad(&op) && op.isBeforeInBlock(loop)) evaluateAll(op.getResult(0));
+    if (isLoad(&op) && op.isBeforeInBlock(loop) && !ahead->isLeft(&op)) evaluateAll(op.getResult(0));
   DeferredSums deferred(*this, loop);
   SmallVector<Value> initial;
   for (auto [carried, init] : llvm::enumerate(loop.getInitArgs())) {
@@ -456,6 +463,7 @@ void FunctionLowering::lowerLoad(Operation *op) {
       llvm::any_of(op->getOperands(), [&](Value v) { return isTile(v) && dependsOnPending(v); });
   if (isWritten || needsReduction) flush();
   if (loops.empty()) awaitCopies(op);
+  if (ahead->isLeft(op)) return ahead->startLeft(cast<tile::LoadOp>(op), copiesAheadMemory());
   if (hasProducts && !isWritten) return;
   if (isWritten || isa<tile::LoadElementsOp>(op)) orderAccess(op);
   loadRows(op, 0, layouts_.of(op->getResult(0)).rows->registers());

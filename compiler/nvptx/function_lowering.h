@@ -133,6 +133,8 @@ public:
   SmallVector<Value> evaluateAll(Value tile);
   /// Whether what a load reads may have changed by the time that a register of it is needed.
   bool readsWritten(mlir::Operation *load) const;
+  const class CopiesAhead &copiesAhead() const { return *ahead; }
+  Num copiesAheadMemory() { return onChipAddress(aheadOffset); }
   /// Address (i32) of shared memory of so many bytes, which other uses share: a barrier stands before a use.
   Num sharedMemory(int64_t bytes);
   void barrier();
@@ -227,6 +229,8 @@ private:
   int64_t sharedBytes = 0;
   mlir::DenseMap<mlir::Operation *, int64_t> onChip; ///< byte offsets of on_chip ops' vectors
   std::unique_ptr<class Partners> partners;
+  std::unique_ptr<class CopiesAhead> ahead;
+  int64_t aheadOffset = 0; ///< of their memory, on chip
   int64_t onChipBytes = 0; ///< of shared memory, ahead of what is for exchange
 };
 

@@ -20,10 +20,11 @@ LineOperand::LineOperand(FunctionLowering &lowering, const Strip &strip, Side si
       high(free(strip.view.sizes[strip.freeAxis()] - strip.offset)) {}
 
 void LineOperand::copy(Num shared, Num k) {
-  Value inChunks = strip.mayBeginAhead
-                       ? e.both(aligned, e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge, k.value,
-                                                                         e.i64(0).value))
-                       : aligned;
+  Value inChunks = aligned;
+  if (strip.mayBeginAhead)
+    inChunks =
+        e.both(inChunks, e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge, k.value, e.i64(0).value));
+  if (strip.mayBeginAhead && strip.depthIsMinor) inChunks = e.both(inChunks, (k & (kChunk - 1)) == 0);
   auto branch = e.b.create<scf::IfOp>(inChunks, /*withElseRegion=*/true);
   e.inside(branch.thenBlock(), [&] { copyChunks(shared, k); });
   e.inside(branch.elseBlock(), [&] { copyElements(shared, k); });

@@ -85,6 +85,10 @@ PartSteps partSteps(FunctionLowering &lowering, tile::ContractOp op, Num depth,
 SmallVector<Value> emitContract(FunctionLowering &lowering, tile::ContractOp op);
 SmallVector<Value> emitDot(FunctionLowering &lowering, tile::DotOp op);
 
+/// A tile's registers to shared memory, as numbers of 16 bits or as fp32: element (row, column) to
+/// `place(row, column)`, of numbers of 16 bits two columns side by side at once.
+void storeTile(FunctionLowering &lowering, Value tile, bool asFp32, llvm::function_ref<Num(Num, Num)> place);
+
 // PTX that several kinds of products use.
 void copyAsync(Emitter &e, Num shared, Num global, int64_t bytes, Num liveBytes);
 void commitCopies(Emitter &e);

@@ -2,8 +2,8 @@
 
 #include "compiler/nvptx/exchange.h"
 #include "compiler/nvptx/fragment_product.h"
-#include "compiler/nvptx/line_operand.h"
 #include "compiler/nvptx/memory_access.h"
+#include "compiler/nvptx/tile_operands.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tilewright::nvptx {
@@ -13,12 +13,6 @@ using layout::AxisMap;
 using layout::SharedTile;
 using layout::Side;
 
-namespace {
-
-constexpr int64_t kBytes = 2, kChunk = 8, kFragmentDepth = 16;
-
-/// A tile's registers to shared memory, as numbers of 16 bits or as fp32: element (row, column) to
-/// `place(row, column)`, of numbers of 16 bits two columns side by side at once.
 void storeTile(FunctionLowering &lowering, Value tile, bool asFp32, llvm::function_ref<Num(Num, Num)> place) {
   Emitter &e = lowering.emitter();
   const TileLayout from = lowering.layouts().of(tile);
@@ -39,32 +33,36 @@ void storeTile(FunctionLowering &lowering, Value tile, bool asFp32, llvm::functi
     }
 }
 
+namespace {
+
+constexpr int64_t kBytes = 2, kChunk = 8, kFragmentDepth = 16;
+
 /// The left operand M×K: in the registers that the product's accumulators have in its rows and K columns,
 /// which are what mma.sync takes, or by way of shared memory.
 class LeftTile {
 public:
   LeftTile(FunctionLowering &lowering, tile::DotOp op, const AxisMap &rows)
-      : lowering(lowering), e(lowering.emitter()), tile(op.getA()),
-        rows(rows), lines{rows.span(), tile::columnsOf(tile.getType()) % 64 == 0 ? 64 : 32, true} {
+      : lowering(lowering), e(lowering.emitter()), tile(op.getA()), rows(rows), shape(op, rows) {
     const TileLayout layout = lowering.layouts().of(tile);
     isInRegisters = *layout.rows == rows &&
                     *layout.columns == layout::accumulatorColumns(tile::columnsOf(tile.getType()), {});
   }
 
-  int64_t bytes() const {
-    return isInRegisters ? 0 : tile::columnsOf(tile.getType()) / lines.depth * lines.bytes();
-  }
+  int64_t bytes() const { return isInRegisters ? 0 : shape.bytes(); }
 
   void store(Num shared) {
     if (isInRegisters) return;
+    const SharedTile &lines = shape.lines;
     storeTile(lowering, tile, /*asFp32=*/false, [&](Num row, Num k) {
       Num inside = k % lines.depth;
       return shared + k / lines.depth * lines.bytes() + lines.offset(row, inside) + inside % kChunk * kBytes;
     });
   }
 
-  SmallVector<SmallVector<Value>> fragments(Num shared, int64_t k) {
-    if (isInRegisters) return fragmentsOfRegisters(k);
+  /// `isStored`: it is in shared memory whatever its registers hold.
+  SmallVector<SmallVector<Value>> fragments(Num shared, int64_t k, bool isStored) {
+    if (isInRegisters && !isStored) return fragmentsOfRegisters(k);
+    const SharedTile &lines = shape.lines;
     return loadFragments(lowering, rows, lines, Side::left, shared + k / lines.depth * lines.bytes(),
                          k % lines.depth);
   }
@@ -90,67 +88,31 @@ private:
   Emitter &e;
   Value tile;
   const AxisMap &rows;
-  SharedTile lines;
+  LeftLines shape;
   bool isInRegisters;
-};
-
-/// The right operand K×N, in lines along N: copied from memory without passing through registers where it is
-/// a load of memory that the kernel does not write.
-class RightTile {
-public:
-  RightTile(FunctionLowering &lowering, tile::DotOp op, const AxisMap &columns)
-      : lowering(lowering), e(lowering.emitter()), tile(op.getB()),
-        columns(columns), lines{columns.span(), tile::rowsOf(tile.getType()), false} {
-    auto load = tile.getDefiningOp<tile::LoadOp>();
-    if (!load || lowering.readsWritten(load)) return;
-    const MemoryView &view = lowering.view(load.getView());
-    if (view.sizes.size() != 2 || view.isShared) return;
-    first = lowering.scalar(load.getOffsets()[0]);
-    const Strip strip{view, lowering.scalar(load.getOffsets()[1]), false, view.sizes[0], &columns, true};
-    copied.emplace(lowering, strip, Side::right, lines.depth);
-  }
-
-  int64_t bytes() const { return lines.bytes(); }
-
-  void store(Num shared) {
-    if (copied) {
-      copied->copy(shared, *first);
-      commitCopies(e);
-      return;
-    }
-    storeTile(lowering, tile, /*asFp32=*/false,
-              [&](Num k, Num column) { return shared + lines.offset(column, k) + column % kChunk * kBytes; });
-  }
-
-  SmallVector<SmallVector<Value>> fragments(Num shared, int64_t k) {
-    return loadFragments(lowering, columns, lines, Side::right, shared, k);
-  }
-
-private:
-  FunctionLowering &lowering;
-  Emitter &e;
-  Value tile;
-  const AxisMap &columns;
-  SharedTile lines;
-  std::optional<Num> first; ///< row of memory (i64)
-  std::optional<LineOperand> copied;
 };
 
 SmallVector<Value> multiplyByMma(FunctionLowering &lowering, tile::DotOp op, TileLayout layout) {
   Emitter &e = lowering.emitter();
   LeftTile left(lowering, op, *layout.rows);
   RightTile right(lowering, op, *layout.columns);
-  lowering.evaluateAll(op.getA()); // ahead of the barrier, which waits for the slowest thread
-  Num ofLeft = lowering.sharedMemory(left.bytes() + right.bytes()), ofRight = ofLeft + left.bytes();
-  right.store(ofRight);
-  left.store(ofLeft);
-  waitForCopies(e, 0);
+  const CopiesAhead &ahead = lowering.copiesAhead();
+  const Num memory = lowering.copiesAheadMemory();
+  ahead.start(op, memory);
+  const std::optional<Num> leftPlace = ahead.placeOfLeft(op, memory), rightPlace = ahead.placeOf(op, memory);
+  if (!leftPlace) lowering.evaluateAll(op.getA()); // ahead of the barrier, which waits for the slowest thread
+  const int64_t ofLeft = leftPlace ? 0 : left.bytes(), ofRight = rightPlace ? 0 : right.bytes();
+  const Num exchanged = ofLeft + ofRight ? lowering.sharedMemory(ofLeft + ofRight) : memory;
+  const Num leftMemory = leftPlace.value_or(exchanged), rightMemory = rightPlace.value_or(exchanged + ofLeft);
+  if (!rightPlace) right.store(rightMemory);
+  if (!leftPlace) left.store(leftMemory);
+  waitForCopies(e, rightPlace ? ahead.startedAfter(op) : 0);
   lowering.barrier();
   const Type element = tile::elementOf(op.getA().getType());
   const MmaInstruction instruction{kFragmentDepth, element.isBF16() ? "bf16" : "f16"};
   SmallVector<Value> sums(layout.registers(), e.f32(0));
   for (int64_t k = 0; k < tile::columnsOf(op.getA().getType()); k += kFragmentDepth) {
-    auto a = left.fragments(ofLeft, k), b = right.fragments(ofRight, k);
+    auto a = left.fragments(leftMemory, k, leftPlace.has_value()), b = right.fragments(rightMemory, k);
     for (int64_t m = 0; m < layout.rows->registers() / 2; ++m)
       for (int64_t n = 0; n < layout.columns->registers() / 2; ++n)
         addFragments(e, instruction, {sums, layout.columns->registers(), m, n}, a[m], b[n]);

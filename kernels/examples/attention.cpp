@@ -20,11 +20,13 @@ Kernel attention(ElementType element, int64_t headSize, bool causal, int64_t blo
     const Range rows = k.range(Axis::rows, first + block.begin, blockRows);
     const Range columns = k.range(Axis::columns, k.constant(0), headSize);
 
+    const Tile query = q.narrowed(0, end).at(rows, columns);
+
     // top: the largest logit so far; mass: Σ exp(logit - top); sums: Σ exp(logit - top) · value.
     const auto addKeys = [&](bool isMasked) {
       return [&, isMasked](Index at, const std::vector<Tile> &carried) -> std::vector<Tile> {
         const Range here = k.range(Axis::rows, first + at, blockKeys);
-        Tile logits = dot(q.narrowed(0, end).rows(rows), headKeys.rows(here).transpose()) * scale;
+        Tile logits = dot(query, transpose(headKeys.at(here, columns))) * scale;
         if (isMasked) {
           const Tile key = k.range(Axis::columns, at, blockKeys).positions();
           Tile isSeen = key < k.toTile(size, ElementType::i32);
@@ -32,7 +34,7 @@ Kernel attention(ElementType element, int64_t headSize, bool causal, int64_t blo
           logits = select(isSeen, logits, std::numeric_limits<float>::lowest());
         }
         const Tile top = max(carried[0], max(logits, Axis::columns));
-        const Tile e = exp(logits - top), factor = exp(carried[0] - top);
+        const Tile e = expAbove(logits, top), factor = expAbove(carried[0], top);
         return {top, carried[1] * factor + sum(e, Axis::columns),
                 carried[2] * factor + dot(rounded(e, element), headValues.at(here, columns))};
       };
@@ -49,9 +51,11 @@ Kernel attention(ElementType element, int64_t headSize, bool causal, int64_t blo
   });
 }
 
-Kernel attention(ElementType element, int64_t headSize, bool causal) {
-  const int64_t blockRows = headSize > 64 ? 64 : 128; // a GPU's threads have room for no more sums
-  return attention(element, headSize, causal, blockRows, 64);
+Kernel attention(ElementType element, int64_t headSize, bool causal, int64_t positions) {
+  // A GPU's threads have room for no more sums; of few positions, larger blocks are too few for a GPU.
+  const int64_t blockRows = headSize > 64 || positions < 2048 ? 64 : 128;
+  const int64_t blockKeys = headSize > 64 && element != ElementType::f32 ? 128 : 64;
+  return attention(element, headSize, causal, blockRows, blockKeys);
 }
 
 } // namespace tilewright

@@ -54,11 +54,11 @@ protected:
   }
 
   /// How `bench --kernel` compiles a kernel that reads rows of so many numbers more than once.
-  CompileOptions onChip(int64_t columns) const {
+  CompileOptions onChip(int64_t columns, RowWork work) const {
     constexpr int64_t kSharedBytes = 163 << 10; // of sm_80; sm_90 has more
     const Target target = isInterpreted(where) ? *parseTarget(where) : device.target();
     CompileOptions options;
-    if (const auto schedule = rowOnChip(columns * elementBytes(element), element, target, kSharedBytes))
+    if (const auto schedule = rowOnChip(columns * elementBytes(element), element, target, kSharedBytes, work))
       options.schedule = *schedule;
     return options;
   }
@@ -120,7 +120,7 @@ TEST_P(Examples, RowSoftmaxOnChip) {
   Numbers x = numbers(rows * columns), want(rows * columns);
   const auto dx = DeviceTensor::matrix(device, element, rows, columns, x, 5);
   const auto dy = empty(rows, columns, element, 5);
-  run(rowSoftmax(element), {dx.ref(), dy.ref()}, onChip(columns));
+  run(rowSoftmax(element), {dx.ref(), dy.ref()}, onChip(columns, RowWork::light));
   for (int64_t i = 0; i < rows; ++i)
     examples::softmaxRow(&x[i * columns], columns, &want[i * columns]);
   expectClose(dy, want);
@@ -184,7 +184,8 @@ TEST_P(Examples, LayerNorm) {
   };
   for (auto [rows, columns] : sizes)
     check(rows, columns, {});
-  check(3, 20011, onChip(20011)); // with the gap, rows begin at multiples of 16 bytes
+  for (const int64_t columns : {4091, 20011}) // with the gap, rows begin at multiples of 16 bytes
+    check(3, columns, onChip(columns, RowWork::heavy));
 }
 
 TEST_P(Examples, LayerNormGradient) {
@@ -285,16 +286,19 @@ TEST_P(Examples, Attention) {
     const auto dq = DeviceTensor::matrix(device, element, heads * size, headSize, q);
     const auto dk = DeviceTensor::matrix(device, element, heads * size, headSize, keys, 8);
     const auto dv = DeviceTensor::matrix(device, element, heads * size, headSize, v, 1);
-    const auto o = empty(heads * size, headSize, element, 3);
     const float scale = 1 / std::sqrt(float(headSize));
-    run(attention(element, headSize, causal), {dq.ref(), dk.ref(), dv.ref(), size, heads, scale, o.ref()});
     Numbers want(count);
     for (int64_t i = 0; i < heads * size; ++i) {
       const int64_t head = i / size * size * headSize, seen = causal ? i % size + 1 : size;
       examples::attentionRow(&q[i * headSize], &keys[head], &v[head], seen, headSize, scale,
                              &want[i * headSize]);
     }
-    expectClose(o, want);
+    for (const int64_t positions : {4096, 64}) { // blocks for many, and for few
+      const auto o = empty(heads * size, headSize, element, 3);
+      run(attention(element, headSize, causal, positions),
+          {dq.ref(), dk.ref(), dv.ref(), size, heads, scale, o.ref()});
+      expectClose(o, want);
+    }
   }
 }
 

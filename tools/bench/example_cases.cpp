@@ -94,10 +94,10 @@ struct Workplace : std::enable_shared_from_this<Workplace> {
     });
   }
 
-  CompileOptions rowOptions(int64_t columns) const {
+  CompileOptions rowOptions(int64_t columns, RowWork work) const {
     CompileOptions options;
-    if (const auto schedule =
-            rowOnChip(columns * elementBytes(element), element, device.target(), device.info().sharedBytes))
+    if (const auto schedule = rowOnChip(columns * elementBytes(element), element, device.target(),
+                                        device.info().sharedBytes, work))
       options.schedule = *schedule;
     return options;
   }
@@ -163,7 +163,8 @@ std::function<StatusOr<double>()> errorOfRows(Device &device, const TensorRef &y
 StatusOr<ExampleCase> rowSoftmaxCase(Workplace &w, const Sizes &sizes) {
   TW_ASSIGN_OR_RETURN(const Drawn x, w.random(sizes));
   TW_ASSIGN_OR_RETURN(const TensorRef y, w.empty(sizes, w.element));
-  TW_ASSIGN_OR_RETURN(auto run, w.launchOf(rowSoftmax(w.element), w.rowOptions(sizes[1]), {x.ref, y}));
+  TW_ASSIGN_OR_RETURN(auto run,
+                      w.launchOf(rowSoftmax(w.element), w.rowOptions(sizes[1], RowWork::light), {x.ref, y}));
   ExampleCase result = w.done(run, w.bytesOf(2.0 * sizes[0] * sizes[1]));
   result.error = errorOfRows(w.device, y,
                              [=](int64_t i, double *row) { examples::softmaxRow(x.row(i), sizes[1], row); });
@@ -180,7 +181,7 @@ StatusOr<ExampleCase> layerNormCase(Workplace &w, const Sizes &sizes) {
   TW_ASSIGN_OR_RETURN(const TensorRef y, w.empty(sizes, w.element));
   TW_ASSIGN_OR_RETURN(const TensorRef mean, w.empty({rows}, f32));
   TW_ASSIGN_OR_RETURN(const TensorRef scale, w.empty({rows}, f32));
-  TW_ASSIGN_OR_RETURN(auto run, w.launchOf(layerNorm(w.element), w.rowOptions(columns),
+  TW_ASSIGN_OR_RETURN(auto run, w.launchOf(layerNorm(w.element), w.rowOptions(columns, RowWork::heavy),
                                            {x.ref, gain.ref, bias.ref, kEpsilon, y, mean, scale}));
   ExampleCase result = w.done(run, w.bytesOf(2.0 * rows * columns));
   result.error = errorOfRows(w.device, y, [=](int64_t i, double *row) {
@@ -294,7 +295,7 @@ StatusOr<ExampleCase> attentionCase(Workplace &w, const Sizes &sizes) {
   TW_ASSIGN_OR_RETURN(const Drawn v, w.random({rows, width}));
   TW_ASSIGN_OR_RETURN(const TensorRef o, w.empty({rows, width}, w.element));
   const float scale = 1 / std::sqrt(static_cast<float>(width));
-  TW_ASSIGN_OR_RETURN(auto run, w.launchOf(attention(w.element, width, /*causal=*/true), {},
+  TW_ASSIGN_OR_RETURN(auto run, w.launchOf(attention(w.element, width, /*causal=*/true, size), {},
                                            {q.ref, k.ref, v.ref, size, heads, scale, o}));
   ExampleCase result = w.done(run, w.bytesOf(4.0 * rows * width));
   result.operations = 2.0 * rows * size * width; // half of the products' 4: no position sees the later ones

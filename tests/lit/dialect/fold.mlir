@@ -94,3 +94,16 @@ func.func @dot_of_widened(%a: tensor<8x16xbf16>, %b: tensor<16x8xbf16>, %h: tens
   %4 = tile.dot %0, %2 : tensor<8x16xf32>, tensor<16x8xf32>
   return %3, %4 : tensor<8x8xf32>, tensor<8x8xf32>
 }
+
+// The same of what is transposed once it is widened.
+// CHECK-LABEL: func.func @dot_of_widened_transpose(
+// CHECK-SAME: %[[A:.*]]: tensor<8x16xbf16>, %[[B:.*]]: tensor<8x16xbf16>
+func.func @dot_of_widened_transpose(%a: tensor<8x16xbf16>, %b: tensor<8x16xbf16>) -> tensor<8x8xf32> {
+  %0 = arith.extf %a : tensor<8x16xbf16> to tensor<8x16xf32>
+  %1 = arith.extf %b : tensor<8x16xbf16> to tensor<8x16xf32>
+  %2 = tile.transpose %1 : tensor<8x16xf32>
+  // CHECK: %[[T:.*]] = tile.transpose %[[B]] : tensor<8x16xbf16>
+  // CHECK: tile.dot %[[A]], %[[T]] : tensor<8x16xbf16>, tensor<16x8xbf16>
+  %3 = tile.dot %0, %2 : tensor<8x16xf32>, tensor<16x8xf32>
+  return %3 : tensor<8x8xf32>
+}

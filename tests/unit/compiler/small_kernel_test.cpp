@@ -269,6 +269,45 @@ TEST_P(SmallKernel, AChainOfProducts) {
     }
 }
 
+// The same with all operands as tiles in memory: the left one is there for the whole loop, both right ones,
+// of which one is transposed, for an iteration. They begin where no 16 bytes do, and ahead of their matrices.
+TEST_P(SmallKernel, AChainOfTilesInMemory) {
+  const int64_t n = 64, keys = 90, step = 32, width = 64;
+  for (const auto &[depth, ahead] : {std::pair<int64_t, int64_t>{32, 0}, {64, 3}, {128, 8}}) {
+    const Kernel kernel = defineKernel(
+        "chain", std::to_string(depth) + "," + std::to_string(ahead),
+        [=, depth = depth, ahead = ahead](KernelBuilder &k) {
+          const View q = k.input("q", bf16, 2), y = k.input("k", bf16, 2), v = k.input("v", bf16, 2);
+          const View o = k.output("o", f32, 2);
+          const Range rows = k.blockRows(q.dim(0), n), columns = k.range(Axis::columns, k.constant(0), width);
+          const Range along = k.range(Axis::columns, k.constant(-ahead), depth);
+          const Tile query = q.at(rows, along);
+          const Tile none = cast(rows.positions(), f32) * 0.0 + cast(columns.positions(), f32) * 0.0;
+          const auto add = [&](Index at, const std::vector<Tile> &sums) -> std::vector<Tile> {
+            const Range here = k.range(Axis::rows, at - ahead, step);
+            const Tile scores = dot(query, transpose(y.at(here, along)));
+            const Tile cut = select(scores > 8, 8, select(scores < -8, -8, scores)); // exact in bf16
+            return {sums[0] + dot(rounded(cut, bf16), v.at(here, columns))};
+          };
+          k.store(o, rows, columns, k.forRange(k.constant(0), y.dim(0) + ahead, step, {none}, add)[0]);
+        });
+    Halves q(n, depth), y(keys, depth), v(keys, width);
+    std::vector<float> o(n * width, -1);
+    expectRuns(kernel, {q.ref(), y.ref(), v.ref(), matrixOf(o, n)});
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < width; ++j) {
+        double want = 0;
+        for (int64_t l = 0; l < keys; ++l) {
+          double score = 0;
+          for (int64_t k = 0; k < depth - ahead; ++k)
+            score += numberAt(i, k) * numberAt(l, k);
+          want += std::min(std::max(score, -8.0), 8.0) * numberAt(l, j);
+        }
+        ASSERT_EQ(o[i * width + j], want) << depth << ", " << ahead << " at " << i << ", " << j;
+      }
+  }
+}
+
 /// Numbers of memory that begins `kAhead` numbers ahead of a tensor.
 constexpr int64_t kAhead = 64;
 struct Guarded {
