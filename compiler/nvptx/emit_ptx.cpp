@@ -92,7 +92,7 @@ static void keepParametersInPlace(llvm::Function &kernel) {
 }
 
 /// A kernel's function says how many threads run it: what ptxas may give each of them follows from that.
-static void declareKernels(mlir::ModuleOp module, llvm::Module &code) {
+static void declareKernels(mlir::ModuleOp module, llvm::Module &code, const Target &target) {
   llvm::LLVMContext &context = code.getContext();
   llvm::Type *i32 = llvm::Type::getInt32Ty(context);
   for (auto function : module.getOps<mlir::LLVM::LLVMFuncOp>()) {
@@ -109,6 +109,8 @@ static void declareKernels(mlir::ModuleOp module, llvm::Module &code) {
     annotate("maxntidx", threads.getInt());
     annotate("maxntidy", 1);
     annotate("maxntidz", 1);
+    // Before sm_90, ptxas would spill a few registers for one more CTA a multiprocessor.
+    if (function->hasAttr("keeps_registers") && target.capability() < 90) annotate("minctasm", 1);
     keepParametersInPlace(*kernel);
   }
 }
@@ -160,7 +162,7 @@ StatusOr<std::string> emitPtx(mlir::ModuleOp module, const Target &target, int o
                       makeTargetMachine(target, hasProduct ? std::min(optLevel, 1) : 0));
   code->setDataLayout(machine->createDataLayout());
   code->setTargetTriple(kTriple);
-  declareKernels(module, *code);
+  declareKernels(module, *code, target);
   makeInlinePtxConvergent(*code);
   if (optLevel > 0) optimiseForGpu(*code, *machine, hasProduct);
 

@@ -169,6 +169,7 @@ LogicalResult FunctionLowering::run() {
   lowered->setAttr("threads", e.b.getI64IntegerAttr(layouts_.threads()));
   lowered->setAttr("shared_bytes", e.b.getI64IntegerAttr(onChipBytes + sharedBytes));
   if (hasProducts) lowered->setAttr("product", e.b.getUnitAttr());
+  if (ahead->bytes()) lowered->setAttr("keeps_registers", e.b.getUnitAttr());
   if (Attribute partners = kernel->getAttr(tile::kPartnersAttr)) lowered->setAttr("cluster_ctas", partners);
   LogicalResult fits = checkShared();
   kernel.erase();

@@ -51,11 +51,10 @@ Kernel attention(ElementType element, int64_t headSize, bool causal, int64_t blo
   });
 }
 
-Kernel attention(ElementType element, int64_t headSize, bool causal, int64_t positions) {
-  // A GPU's threads have room for no more sums; of few positions, larger blocks are too few for a GPU.
-  const int64_t blockRows = headSize > 64 || positions < 2048 ? 64 : 128;
+Kernel attention(ElementType element, int64_t headSize, bool causal) {
+  // With more rows, a GPU's threads spill.
   const int64_t blockKeys = headSize > 64 && element != ElementType::f32 ? 128 : 64;
-  return attention(element, headSize, causal, blockRows, blockKeys);
+  return attention(element, headSize, causal, 64, blockKeys);
 }
 
 } // namespace tilewright

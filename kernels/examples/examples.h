@@ -54,7 +54,7 @@ Kernel matmulBiasGelu(ElementType element);
 /// multiplies v is rounded to `element`. (Dao, FlashAttention-2, 2023)
 ///     (q HN×D, k HN×D, v HN×D, N, H, scale, out o HN×D)
 Kernel attention(ElementType element, int64_t headSize, bool causal, int64_t blockRows, int64_t blockKeys);
-/// Of blocks that suit a GPU and so many positions.
-Kernel attention(ElementType element, int64_t headSize, bool causal, int64_t positions = 4096);
+/// Of blocks that suit a GPU.
+Kernel attention(ElementType element, int64_t headSize, bool causal);
 
 } // namespace tilewright

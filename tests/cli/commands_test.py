@@ -38,7 +38,7 @@ class CommandsTest(cli.CliTest):
                                       ("attention", "sm_90a", "alike: there is not exactly one product")):
             text = self.succeed("emit", "--kernel", kernel, "--target", target, "--stage", "layout", "--dtype", "bf16")
             self.assertIn(f'warps = "{warps}', text)
-            self.assertRegex(text, r'tile.contract .*layout = "rows b2\*1 \+ b3\*2 \+ b4\*4')
+            self.assertRegex(text, r'tile.(contract|dot) .*layout = "rows b2\*1 \+ b3\*2 \+ b4\*4')
         self.assertIn("tensor<", self.succeed("emit", "--kernel", "vector_add", "--target", "sm_80", "--stage", "lowered"))
         self.assertIn("nvptx64", self.succeed("emit", "--kernel", "vector_add", "--target", "sm_90", "--stage", "llvm"))
 

@@ -295,7 +295,7 @@ StatusOr<ExampleCase> attentionCase(Workplace &w, const Sizes &sizes) {
   TW_ASSIGN_OR_RETURN(const Drawn v, w.random({rows, width}));
   TW_ASSIGN_OR_RETURN(const TensorRef o, w.empty({rows, width}, w.element));
   const float scale = 1 / std::sqrt(static_cast<float>(width));
-  TW_ASSIGN_OR_RETURN(auto run, w.launchOf(attention(w.element, width, /*causal=*/true, size), {},
+  TW_ASSIGN_OR_RETURN(auto run, w.launchOf(attention(w.element, width, /*causal=*/true), {},
                                            {q.ref, k.ref, v.ref, size, heads, scale, o}));
   ExampleCase result = w.done(run, w.bytesOf(4.0 * rows * width));
   result.operations = 2.0 * rows * size * width; // half of the products' 4: no position sees the later ones
