@@ -64,6 +64,7 @@ Kernel lceRescale(ElementType element) {
 }
 Kernel lceFixUpAgain(ElementType element) { return lce::fixUpAgain({element, element, kBlock}); }
 Kernel lceScaleRows(ElementType element) { return lce::scaleRows(element); }
+Kernel lceTranspose(ElementType) { return lce::transposeMatrix(ElementType::f32); }
 Kernel lceKeep(ElementType element) { return lce::keep({element, {32, kBlock.columns}, true}); }
 Kernel lceCopyRows(ElementType element) { return lce::copyRows(element, element); }
 Kernel lceLogits(ElementType element) { return lce::logits({element, element, kBlock}); }
@@ -149,6 +150,7 @@ const std::vector<CatalogEntry> &kernelCatalog() {
        lceRescale},
       {"lce_scale_rows", "linear cross entropy: rows of X in units of the largest gradient, for f16",
        lceScaleRows},
+      {"lce_transpose", "linear cross entropy: operands of dX and dW for TF32 on Hopper", lceTranspose},
       {"lce_keep", "linear cross entropy: E of the first classes, for a second pass", lceKeep},
       {"lce_copy_rows", "linear cross entropy: rows that are not ignored, side by side", lceCopyRows},
       {"lce_logits", "the logits alone", lceLogits},

@@ -25,12 +25,11 @@ tile::ContractOp onlyProduct(func::FuncOp kernel) {
   return found;
 }
 
-/// The copy engine reads whole matrices. A narrowed contracted axis is cleared behind its end, where lines
-/// run across it.
+/// The copy engine reads whole matrices. A narrowed contracted axis is cleared behind its end.
 bool canCopy(Value view, int64_t contractedAxis, int64_t positions) {
   const bool depthIsMinor = contractedAxis == 1;
   while (auto narrow = view.getDefiningOp<tile::NarrowOp>()) {
-    if (int64_t(narrow.getAxis()) != contractedAxis || depthIsMinor) return false;
+    if (int64_t(narrow.getAxis()) != contractedAxis) return false;
     view = narrow.getView();
   }
   return isa<BlockArgument>(view) && (depthIsMinor ? positions <= 256 : positions % 64 == 0);
@@ -110,14 +109,14 @@ void shareOperand(func::FuncOp kernel, tile::ContractOp product, WarpPlan &plan)
 }
 
 /// Bytes of an operand's numbers if the tensor cores take both operands from shared memory, else 0. TF32 only
-/// where lines run along the contracted axis; parts of that are multiples of 64 (tile::kPartUnit).
+/// where lines run along the contracted axis.
 int64_t operandBytes(tile::ContractOp product, bool tf32) {
   auto elementOf = [](Value view) { return cast<tile::ViewType>(view.getType()).getElement(); };
   Type element = elementOf(product.getA());
   if (element != elementOf(product.getB())) return 0;
   if (element.isBF16() || element.isF16()) return 2;
   const bool isKMajor = product.getAAxis() == 1 && product.getBAxis() == 1;
-  return element.isF32() && tf32 && isKMajor && !product.getPart() ? 4 : 0;
+  return element.isF32() && tf32 && isKMajor ? 4 : 0;
 }
 
 } // namespace

@@ -95,11 +95,11 @@ static void takePart(FunctionLowering &lowering, tile::ContractOp op, MemoryView
 
 PartSteps partSteps(FunctionLowering &lowering, tile::ContractOp op, Num depth, int64_t unit) {
   Emitter &e = lowering.emitter();
-  Num steps = (depth + (unit - 1)) / unit;
-  if (!op.getPart()) return {e.i64(0), steps};
-  const int64_t parts = op.getParts();
-  Num part = lowering.scalar(op.getPart());
-  return {steps * part / parts, steps * (part + 1) / parts};
+  auto stepsOf = [&](int64_t size) { return (depth + (size - 1)) / size; };
+  if (!op.getPart()) return {e.i64(0), stepsOf(unit)};
+  const int64_t parts = op.getParts(), stepsOfUnit = tile::kPartUnit / unit;
+  Num part = lowering.scalar(op.getPart()), units = stepsOf(tile::kPartUnit);
+  return {units * part / parts * stepsOfUnit, units * (part + 1) / parts * stepsOfUnit};
 }
 
 SmallVector<Value> emitContract(FunctionLowering &lowering, tile::ContractOp op) {

@@ -73,8 +73,8 @@ int64_t panelStride(const layout::AxisMap &map);
 SmallVector<Value> multiplyPanels(FunctionLowering &lowering, TileLayout layout, Num left, Num right,
                                   int64_t depth, ValueRange accumulators);
 
-/// The part of the contracted axis, of length `depth` (i64), that a product runs over: steps (i64) of
-/// `unit`, which is tile::kPartUnit where there are parts.
+/// The part of the contracted axis, of length `depth` (i64), that a product runs over: steps (i64) of `unit`,
+/// of which tile::kPartUnit is a multiple.
 struct PartSteps {
   Num begin, end;
 };

@@ -255,12 +255,12 @@ Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, const ProductSpa
   return sums;
 }
 
-/// Lines behind the end of a narrowed axis hold what lies there in memory.
+/// Behind the end of a narrowed axis a stage holds what lies there in memory.
 void Consumer::clearTail(const StagedOperand &left, const StagedOperand &right, Num data, Num live) {
   auto tail = e.b.create<scf::IfOp>(live < left.depth, /*withElseRegion=*/false);
   e.inside(tail.thenBlock(), [&] {
     for (auto [operand, at] : {std::pair{&left, data}, std::pair{&right, data + left.bytes()}})
-      if (!operand->depthIsMinor) operand->clearDepth(e, at, e.narrow(live));
+      operand->clearDepth(e, at, e.narrow(live));
     fenceAsyncProxy(e);
     e.barrier();
   });

@@ -47,6 +47,26 @@ void StagedOperand::copy(Emitter &e, Num stage, Num k, Num barrier) const {
 }
 
 void StagedOperand::clearDepth(Emitter &e, Num stage, Num live) const {
+  depthIsMinor ? clearLineEnds(e, stage, live) : clearLines(e, stage, live);
+}
+
+/// A thread has whole lines, whose elements it clears one by one: this is done once a program at most.
+void StagedOperand::clearLineEnds(Emitter &e, Num stage, Num live) const {
+  const int64_t bytes = kLineBytes / depth; // of an element
+  const Value zero = e.number(e.b.getIntegerType(8 * bytes), 0).value;
+  auto loop = [&](Num begin, int64_t end, int64_t step, llvm::function_ref<void(Num)> body) {
+    auto op = e.b.create<scf::ForOp>(begin.value, e.i32(end).value, e.i32(step).value);
+    e.inside(op.getBody(), [&] { body(e.num(op.getInductionVar())); });
+  };
+  loop(e.thread(), positions, e.teamThreads, [&](Num line) {
+    loop(live, depth, 1, [&](Num element) {
+      Num at = element * bytes, chunk = (at >> 4) ^ (line & 7);
+      e.storeShared(stage + line * kLineBytes + chunk * 16 + (at & 15), 0, {zero});
+    });
+  });
+}
+
+void StagedOperand::clearLines(Emitter &e, Num stage, Num live) const {
   Num begin = live * kLineBytes + e.thread() * 16;
   const Value zero = e.i32(0).value;
   for (int64_t panel = 0; panel < positions / 64; ++panel) {

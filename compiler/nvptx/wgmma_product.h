@@ -31,12 +31,16 @@ struct StagedOperand {
   bool canShare(int64_t ctas) const { return (depthIsMinor ? positions / 8 : positions / 64) % ctas == 0; }
   /// Starts to copy depths from k (i64) on to `stage`; `barrier` counts the bytes. By one thread.
   void copy(Emitter &e, Num stage, Num k, Num barrier) const;
-  /// Clears the lines of a stage from depth `live` (i32) on; only of an MN-major operand. By a whole team.
+  /// Clears a stage from depth `live` (i32) on. By a whole team.
   void clearDepth(Emitter &e, Num stage, Num live) const;
   /// The low half (i32) of what tells the tensor cores where a stage's blocks of a quarter of its depths by
   /// 64 (or, on the right, all) positions lie: of the first, and what that of one further on has more.
   Num descriptor(Num stage) const;
   int64_t descriptorStep(int64_t positions, int64_t quarters) const;
+
+private:
+  void clearLines(Emitter &e, Num stage, Num live) const;    ///< of an MN-major operand: whole ones
+  void clearLineEnds(Emitter &e, Num stage, Num live) const; ///< of a K-major one: the end of each
 };
 
 /// Accumulators of a warpgroup's part of a product, a list for each 64 rows, in the instruction's order: for

@@ -47,7 +47,8 @@ StatusOr<Product> readProduct(const Configuration &configuration, const ProductS
 /// others.
 Status checkRoles(const Scheme &scheme, const ProductSpec &spec, const Product &product) {
   if (!hasRoles(product) || allowsRoles(scheme, spec.kind)) return {};
-  return userError(rolesOf(spec) + ": expected aligned operands of 16 bits, or logits of TF32, which " +
+  return userError(rolesOf(spec) +
+                   ": expected aligned operands of 16 bits, or TF32 without recompute, which " +
                    warpRolesName(product.roles) + " warps copy, found others");
 }
 

@@ -7,6 +7,11 @@ namespace {
 /// Whether some row of the range is one.
 Condition anyRow(KernelBuilder &k, const Tile &number) { return k.toCondition(max(number, Axis::rows) >= 0); }
 
+/// Of W, or of its transpose as rows.
+Strip columnsOfWeight(bool transposed, const View &wt, const View &w, const Range &hidden) {
+  return transposed ? wt.rows(hidden).transpose() : w.columns(hidden);
+}
+
 /// Part after part, in this order.
 Tile sumOfParts(KernelBuilder &k, const View &products, int64_t parts, const Range &rows,
                 const Range &hidden) {
@@ -23,12 +28,14 @@ Kernel dHidden(const DHiddenSpec &spec) {
   const std::string types = std::string(elementName(spec.element)) + ",e=" + elementName(spec.exponentials) +
                             ",dx=" + elementName(spec.output) + (spec.uniform ? ",uniform" : "") +
                             (spec.self ? ",self" : "") +
-                            (spec.parts ? ",of " + std::to_string(spec.parts) + " parts" : "") + ",";
+                            (spec.parts ? ",of " + std::to_string(spec.parts) + " parts" : "") +
+                            (spec.transposed ? ",wt" : "") + ",";
   const char *name = spec.parts ? "lce_dx_total" : "lce_dx";
   return defineKernel(name, types + spec.block.str(), [spec](KernelBuilder &k) {
     const View e = spec.parts ? View() : k.input("e", spec.exponentials, 2);
     const View products = spec.parts ? k.input("products", ElementType::f32, 2) : View();
     const View w = k.input("w", spec.element, 2);
+    const View wt = spec.transposed ? k.input("wt", spec.element, 2) : View();
     const View label = k.input("label", ElementType::i32, 1), scale = k.input("scale", ElementType::f32, 1);
     const View oneHot = k.input("one_hot", ElementType::f32, 1), row = k.input("row", ElementType::i32, 1);
     View uniform, classSum, self, x;
@@ -43,7 +50,7 @@ Kernel dHidden(const DHiddenSpec &spec) {
 
     k.ifThen(anyRow(k, to), [&, rows = rows, hidden = hidden] {
       const Tile product = spec.parts ? sumOfParts(k, products, spec.parts, rows, hidden)
-                                      : dot(e.rows(rows), w.columns(hidden));
+                                      : dot(e.rows(rows), columnsOfWeight(spec.transposed, wt, w, hidden));
       Tile gradient = scale[rows] * product + oneHot[rows] * w.gather(label[rows], hidden);
       if (spec.uniform) gradient = gradient - uniform[rows] * onlyRow(k, classSum, hidden);
       if (spec.self) gradient = gradient + self[rows] * x.at(rows, hidden);
@@ -53,20 +60,23 @@ Kernel dHidden(const DHiddenSpec &spec) {
 }
 
 Kernel dHiddenParts(const DHiddenPartsSpec &spec) {
-  const std::string specialisation = std::string(elementName(spec.element)) +
-                                     ",e=" + elementName(spec.exponentials) + "," +
-                                     std::to_string(spec.parts) + " parts," + spec.block.str();
+  const std::string specialisation =
+      std::string(elementName(spec.element)) + ",e=" + elementName(spec.exponentials) + "," +
+      std::to_string(spec.parts) + " parts," + (spec.transposed ? "wt," : "") + spec.block.str();
   return defineKernel("lce_dx_parts", specialisation, [spec](KernelBuilder &k) {
-    const View e = k.input("e", spec.exponentials, 2), w = k.input("w", spec.element, 2);
+    const View e = k.input("e", spec.exponentials, 2);
+    const View w = k.input(spec.transposed ? "wt" : "w", spec.element, 2);
     const View row = k.input("row", ElementType::i32, 1);
     const View products = k.output("products", ElementType::f32, 2);
 
-    const auto [place, hidden] = k.block(products.dim(0), w.dim(1), spec.block.rows, spec.block.columns);
+    const Index hiddenSize = w.dim(spec.transposed ? 0 : 1);
+    const auto [place, hidden] = k.block(products.dim(0), hiddenSize, spec.block.rows, spec.block.columns);
     const Index distance = products.dim(0) / spec.parts, part = place.begin / distance;
     const Range rows = k.range(Axis::rows, place.begin - part * distance, spec.block.rows);
 
     k.ifThen(anyRow(k, rowNumbers(k, row, rows)), [&, place = place, hidden = hidden] {
-      k.store(products, place, hidden, dot(e.rows(rows), w.columns(hidden), {part, spec.parts}));
+      k.store(products, place, hidden,
+              dot(e.rows(rows), columnsOfWeight(spec.transposed, w, w, hidden), {part, spec.parts}));
     });
   });
 }

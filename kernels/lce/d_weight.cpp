@@ -14,8 +14,8 @@ Kernel dWeight(const DWeightSpec &spec) {
   const std::string specialisation =
       std::string("e=") + elementName(spec.exponentials) + ",dw=" + elementName(spec.output) + "," +
       spec.accumulation.str() + (spec.uniform ? ",uniform" : "") + (spec.classFactor ? ",class factor" : "") +
-      (spec.gain ? ",gain" : "") + (spec.place == OneHotPlace::label ? ",u of classes" : "") + "," +
-      spec.block.str();
+      (spec.gain ? ",gain" : "") + (spec.transposed ? ",transposed" : "") +
+      (spec.place == OneHotPlace::label ? ",u of classes" : "") + "," + spec.block.str();
   return defineKernel("lce_dw", specialisation, [spec](KernelBuilder &k) {
     const Mode mode = spec.accumulation.mode;
     const View e = k.input("e", spec.exponentials, 2), xs = k.input("xs", spec.exponentials, 2);
@@ -27,11 +27,14 @@ Kernel dWeight(const DWeightSpec &spec) {
     const View classFactor = spec.classFactor ? k.input("class_factor", ElementType::f32, 1) : View();
     const View dw = k.output("dw", spec.output, 2);
 
-    const auto [classes, hidden] = k.block(e.dim(1), xs.dim(1), spec.block.rows, spec.block.columns);
-    const Index rows = chunkRows(k, validCount, begin, e.dim(0));
+    const int ofRows = spec.transposed ? 1 : 0, across = 1 - ofRows; // axes of e and xs
+    const auto [classes, hidden] =
+        k.block(e.dim(across), xs.dim(across), spec.block.rows, spec.block.columns);
+    const Index rows = chunkRows(k, validCount, begin, e.dim(ofRows));
     const auto part = [&, classes = classes, hidden = hidden] {
-      const Tile product =
-          dot(e.narrowed(0, rows).columns(classes).transpose(), xs.narrowed(0, rows).columns(hidden));
+      const View left = e.narrowed(ofRows, rows), right = xs.narrowed(ofRows, rows);
+      const Tile product = spec.transposed ? dot(left.rows(classes), right.rows(hidden).transpose())
+                                           : dot(left.columns(classes).transpose(), right.columns(hidden));
       const Tile scaled = gain.valid() ? first(k, gain) * product : product;
       const bool isOwn = spec.place == OneHotPlace::label;
       const Tile place = isOwn ? select(slot[classes] >= 0, classes.positions(), -1) : slot[classes];

@@ -11,6 +11,12 @@ namespace tilewright::lce {
 /// (scale C, xc C×H, out xs C×H, out gain 1)
 Kernel scaleRows(ElementType element);
 
+/// The tensor cores multiply TF32 from shared memory along the rows of both operands alone: for dX and dW
+/// matrices are transposed beforehand, which takes some percent of the product's time.
+///
+/// (m R×C, out t C×R)
+Kernel transposeMatrix(ElementType element);
+
 /// Sorts a chunk's rows by label: order[s] = row at sorted position s, run[s] = length of the run of equal
 /// labels that starts there (else 0), slot[label] = the position where its run starts (-1 beforehand).
 ///
@@ -60,8 +66,8 @@ Kernel labelSumsOfPieces();
 
 /// dX_i = r_i (E W)_i + t_i w_y [- uniform_i Σ_j u_j w_j][+ self_i x_i].
 ///
-/// (e C×V, w V×H, label C, scale C, one_hot C, row C[, uniform C, class_sum 1×H][, self C, xc C×H], out dx
-/// N×H)
+/// (e C×V, w V×H[, wt H×V], label C, scale C, one_hot C, row C[, uniform C, class_sum 1×H][, self C, xc C×H],
+///  out dx N×H)
 ///
 /// With `parts`: products (parts·P)×H, which `dHiddenParts` made, takes e's place.
 struct DHiddenSpec {
@@ -69,6 +75,7 @@ struct DHiddenSpec {
   Block block;
   bool uniform = false, self = false;
   int64_t parts = 0;
+  bool transposed = false; ///< the product takes Wᵀ
 };
 Kernel dHidden(const DHiddenSpec &spec);
 constexpr Block kTotalBlock{8, 512}; ///< of the kernel that adds up parts
@@ -76,11 +83,12 @@ constexpr Block kTotalBlock{8, 512}; ///< of the kernel that adds up parts
 /// E W by split-K: the classes are cut into parts, and part p's product of row i is row p P + i of
 /// `products`. P is a multiple of the block's rows. Rows beyond the valid ones are not defined.
 ///
-/// (e C×V, w V×H, row C, out products (parts·P)×H)
+/// (e C×V, w V×H or wt H×V, row C, out products (parts·P)×H)
 struct DHiddenPartsSpec {
   ElementType element, exponentials;
   Block block;
   int64_t parts;
+  bool transposed = false; ///< wt is given
 };
 Kernel dHiddenParts(const DHiddenPartsSpec &spec);
 
@@ -99,13 +107,14 @@ struct Accumulation {
 /// A chunk's part of dW = [gain] Eᵀ·xs + the rows of u [- f_j Σ_i uniform_i x_i, f_j = 1 or class_factor].
 ///
 /// (e C×V, xs C×H, u C×H or V×H, slot V, validCount, first[, gain 1][, row_sum 1×H[, class_factor V]],
-///  out dw V×H)
+///  out dw V×H); `transposed`: e is V×C, and xs H×C
 struct DWeightSpec {
   ElementType exponentials, output;
   Accumulation accumulation;
   Block block;
   bool uniform = false, classFactor = false, gain = false;
   OneHotPlace place = OneHotPlace::slot;
+  bool transposed = false;
 };
 Kernel dWeight(const DWeightSpec &spec);
 

@@ -178,9 +178,14 @@ StatusOr<Config> plan(const Request &request, Variant variant, int64_t workspace
   else if (isFree)
     variant = Variant::chunked;
 
-  const Scheme scheme = schemeFor(request, variant);
+  Scheme scheme = schemeFor(request, variant);
   int64_t smallest = std::numeric_limits<int64_t>::max();
-  const std::optional<Config> wide = inChunks(scheme, variant, workspaceLimit, device, false, smallest);
+  std::optional<Config> wide = inChunks(scheme, variant, workspaceLimit, device, false, smallest);
+  if (scheme.transposes && (!wide || wide->chunkRows < std::min(scheme.rows, kWorthwhileRows))) {
+    scheme.transposes = false; // what transposed matrices take, larger chunks have
+    const auto plain = inChunks(scheme, variant, workspaceLimit, device, false, smallest);
+    if (plain && (!wide || plain->chunkRows > wide->chunkRows)) wide = plain;
+  }
   std::optional<Config> inPlace;
   if (workspaceLimit > 0 && canAddInPlace(scheme) && !(wide && wide->chunks(scheme) == 1))
     inPlace = inChunks(scheme, variant, workspaceLimit, device, true, smallest);

@@ -26,12 +26,14 @@ void emitChunk(Emitter &m) {
   emitCombination(m);
   if (m.s.keepsExponentials) {
     emitFixUp(m);
+    const bool hiddenFirst = dHiddenComesFirst(m.s, m.c);
+    if (m.s.dHidden && hiddenFirst) emitHiddenGradient(m);
     if (m.s.wantsClassGradients() && !m.s.hasSecondPass) {
       emitSort(m);
       emitClassGradients(m, tensor::e, tensor::u, 0, m.s.classes);
     }
     if (m.c.keptClasses) emitKept(m);
-    if (m.s.dHidden) emitHiddenGradient(m);
+    if (m.s.dHidden && !hiddenFirst) emitHiddenGradient(m);
   }
   m.forEachChunk(false);
 }

@@ -56,6 +56,7 @@ Scheme schemeFor(const Request &request, Variant variant) {
   s.scalesRows = s.dWeight && !s.recompute && (s.fixUp == FixUp::none || !isSame);
   s.normalisesRows = s.dWeight && s.exponentials == ElementType::f16;
   s.scalesInPlace = s.scalesRows && isSame && !s.terms.labelSmoothing && !s.terms.margin;
+  s.transposes = s.tf32 && s.aligned && !s.recompute;
   s.scalesExponentials = !s.recompute || s.exponentials == ElementType::f16;
   s.isUniformRankOne = s.wantsGradients() && s.terms.labelSmoothing && s.fixUp != FixUp::again;
   s.hasClassFactor = s.terms.classWeight || s.terms.margin;

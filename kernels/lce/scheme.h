@@ -44,7 +44,8 @@ struct Scheme : Request {
   bool shiftsByLse =
       false; ///< a backward call: each row's saved lse is its shift, so that all E are at most 1
   Shifts shifts = Shifts::ofRows; ///< what a chunk's exponentials are first shifted by
-  bool flushesSmall = false;      ///< exponentials below 2^-30 are stored as 0: where E is rounded anyway
+  bool transposes = false; ///< dX and dW may take transposed matrices: TF32 in one pass (see `isTransposed`)
+  bool flushesSmall = false; ///< exponentials below 2^-30 are stored as 0: where E is rounded anyway
 
   /// What a product multiplies.
   std::pair<ElementType, ElementType> operands(ProductKind kind) const {

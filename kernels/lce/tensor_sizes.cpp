@@ -33,6 +33,14 @@ bool sortsByDigits(const Scheme &scheme, const Config &config) {
   return config.weightRows(scheme) > mostRankedRows(target);
 }
 
+bool isTransposed(const Scheme &scheme, const Config &config, ProductKind kind) {
+  return !isOfLogits(kind) && hasRoles(config[kind]) && elementBytes(scheme.operands(kind).first) == 4;
+}
+
+bool dHiddenComesFirst(const Scheme &scheme, const Config &config) {
+  return scheme.isShard() || (scheme.dHidden && isTransposed(scheme, config, ProductKind::dHidden));
+}
+
 bool hasRowsOfClasses(const Scheme &scheme, const Config &config) {
   if (scheme.hasSecondPass) return true;
   return sortsByDigits(scheme, config) && scheme.classes <= config.weightRows(scheme);

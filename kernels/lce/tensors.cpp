@@ -87,10 +87,18 @@ private:
       sums.element = f32;
       sums.rowStride /= 2;
     }
+    if (s_.dHidden && isTransposed(s_, c_, ProductKind::dHidden)) {
+      const int last = c_.chunks(s_) == 1 ? phase::hiddenFirst : phase::hidden; // of all chunks
+      transposed(tensor::wt, "wt", h_, v_, {phase::prepare, last});
+    }
     if (s_.isUniformRankOne && s_.dHidden) {
       matrix(tensor::classSum, "classSum", f32, 1, h_, h_, {phase::prepare, phase::hidden});
       partialSums(tensor::classPart0, v_, {phase::prepare, phase::prepare});
     }
+  }
+
+  void transposed(TensorId id, const char *name, int64_t rows, int64_t columns, Lifetime life) {
+    matrix(id, name, f32, rows, columns, paddedStride(columns, f32), life);
   }
 
   /// Partial sums of so many rows, made by turns in one of two matrices.
@@ -163,7 +171,7 @@ private:
     if (s_.terms.gradEntropy) ofKept(tensor::moment, "moment", phase::combine, phase::fixUp);
     if (s_.terms.labelSmoothing) ofKept(tensor::uniform, "uniform", phase::combine, phase::hidden);
     if (s_.terms.margin) ofChunk(tensor::self, "self", f32, phase::combine, phase::hidden);
-    const int hidden = s_.isShard() ? phase::hiddenOfShard : phase::hidden;
+    const int hidden = dHiddenComesFirst(s_, c_) ? phase::hiddenFirst : phase::hidden;
     if (s_.dHidden && c_.hasTail())
       matrix(tensor::products, "products", f32, c_.tail.parts * c_.tailRows(), h_, h_, {hidden, hidden});
   }
@@ -175,6 +183,10 @@ private:
         second ? Lifetime{phase::sortAll, phase::ownSlices} : Lifetime{phase::sort, phase::hidden};
     const Extent extent = second ? Extent::whole : Extent::chunk;
     if (s_.dWeight) scaledRows();
+    if (s_.dWeight && isTransposed(s_, c_, ProductKind::dWeight)) {
+      transposed(tensor::et, "et", v_, chunk_, {phase::weight, phase::weight});
+      transposed(tensor::xst, "xst", h_, chunk_, {phase::weight, phase::weight});
+    }
     vector(tensor::order, "order", i32, kept_, sorted, extent);
     vector(tensor::run, "run", i32, kept_, sorted, extent);
     vector(tensor::slot, "slot", i32, v_, sorted, Extent::classes);

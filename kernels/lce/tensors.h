@@ -58,6 +58,7 @@ enum : TensorId {
   sumsInPlace, ///< dW's first columns as fp32, in its own memory
   partial,
   partialBias, ///< V×H, V: dW and db so far, where the result cannot hold them
+  wt,          ///< H×V: W transposed
 
   // Of a chunk.
   xc, ///< C×H: its rows of X
@@ -70,6 +71,7 @@ enum : TensorId {
   targetRate, ///< C
   mend,       ///< C: of a shard, what undoes the rounding of E
   e,          ///< C×V
+  et,         ///< V×C: E transposed
   sums,
   tops,
   best,
@@ -86,6 +88,7 @@ enum : TensorId {
 
   // Of the gradients of the classes; of a chunk, or of all rows in a second pass.
   xs,   ///< K×H: rows of X as dW multiplies them
+  xst,  ///< H×K: the same transposed
   gain, ///< 1
   order,
   run,  ///< K: rows sorted by label, and the lengths of label segments
@@ -127,7 +130,7 @@ enum : int {
   stats, ///< of shards
   combine,
   fixUp,
-  hiddenOfShard, ///< ahead of dW, beside which it is sent to other ranks
+  hiddenFirst, ///< dX ahead of dW (`dHiddenComesFirst`)
   sort,
   weight,
   bias,
@@ -158,6 +161,12 @@ int64_t bytesOfE(const Scheme &scheme, int64_t rows, int64_t classes);
 int64_t bytesOfU(const Scheme &scheme, const Config &config, int64_t classes);
 /// E and u of a slice.
 int64_t bytesOfSlice(const Scheme &scheme, const Config &config, int64_t classes);
+
+/// Whether a product of a gradient takes transposed matrices: TF32 by warps with roles.
+bool isTransposed(const Scheme &scheme, const Config &config, ProductKind kind);
+/// Whether dX is made before dW: of a shard, which sends it to other ranks meanwhile; and where both take
+/// transposed matrices, which are then not in memory at the same time.
+bool dHiddenComesFirst(const Scheme &scheme, const Config &config);
 
 /// Whether E of so many rows finds room in dW's memory, ahead of as many classes as may be kept there.
 bool borrowsChunk(const Scheme &scheme, int64_t chunkRows);

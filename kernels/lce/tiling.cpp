@@ -272,7 +272,7 @@ double secondPassCost(const Scheme &scheme, const Config &config, const DeviceIn
 bool allowsRoles(const Scheme &scheme, ProductKind kind) {
   const auto [a, b] = scheme.operands(kind);
   if (!scheme.aligned || a != b) return false;
-  return elementBytes(a) == 2 || (scheme.tf32 && isOfLogits(kind)); // TF32 is multiplied along rows only
+  return elementBytes(a) == 2 || (scheme.tf32 && (isOfLogits(kind) || scheme.transposes));
 }
 
 int64_t sharedBytesOf(const Scheme &scheme, ProductKind kind, const Product &product) {

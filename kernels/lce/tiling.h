@@ -15,7 +15,7 @@ Product chooseCpuProduct(const Scheme &scheme, ProductKind kind, const ProductSh
 
 /// Whether a product can be computed by specialised warps, where a device has them: both operands are
 /// aligned, and of 16 bits; or of fp32 that is rounded to TF32, which `wgmma` takes where rows run along the
-/// contracted axis.
+/// contracted axis, as those of transposed matrices do.
 bool allowsRoles(const Scheme &scheme, ProductKind kind);
 
 /// Whether a thread that holds more than 128 of a tile's sums has registers left for what becomes of them:

@@ -158,24 +158,36 @@ TEST_F(HopperCall, ComputesALossAloneByTma) {
   }
 }
 
-// wgmma takes TF32 along rows only: dX and dW are products over rows.
+// wgmma takes TF32 along rows only: dX and dW have transposed operands.
 TEST_F(HopperCall, MultipliesTf32ByTma) {
   LossCase data = makeCase(test::DataKind::random, 1024, 2048, 4000, ElementType::f32);
   data.tf32 = true;
   LossCall call;
   EXPECT_THAT(run(data, call).configuration, HasSubstr("forward 128x192/0 pingPong"));
+  EXPECT_EQ(kernels.count("lce_transpose"), 1u);
   call.wantsDHidden = call.wantsDWeight = false;
   EXPECT_THAT(run(data, call).configuration, HasSubstr("forward 256x192/0 cooperative"));
   EXPECT_EQ(kernels.count("lce_forward"), 3u); // a loss alone has another for rows whose shift was wrong
   const std::string assembler = test::findPtxAssembler();
   for (const auto &[name, artifact] : kernels) {
-    EXPECT_EQ(artifact.tensorMaps.empty(), name != "lce_forward") << name;
+    EXPECT_EQ(artifact.tensorMaps.empty(), !isProduct(name)) << name;
     if (artifact.tensorMaps.empty()) continue;
     EXPECT_TRUE(artifact.tensorMaps[0].roundsToTf32 && artifact.tensorMaps[1].roundsToTf32);
-    EXPECT_TRUE(artifact.tensorMaps.size() == 2 || !artifact.tensorMaps[2].roundsToTf32) << "E is stored";
+    EXPECT_TRUE(artifact.tensorMaps.size() == 2 || !artifact.tensorMaps[2].roundsToTf32) << "what is stored";
     if (assembler.empty()) continue;
     EXPECT_EQ(test::faultsOfAssembled(assembler, artifact.assembly, "sm_90a"), "") << name;
   }
+}
+
+// Where W's transpose would leave chunks too small, dX and dW are made of what there is.
+TEST_F(HopperCall, TransposesNothingInLittleMemory) {
+  LossCase data = makeCase(test::DataKind::random, 1024, 2048, 4000, ElementType::f32);
+  data.tf32 = true;
+  LossCall call;
+  call.workspaceLimit = int64_t(32) << 20;
+  run(data, call);
+  EXPECT_EQ(kernels.count("lce_transpose"), 0u);
+  EXPECT_EQ(kernels.count("lce_dw"), 1u);
 }
 
 TEST_F(HopperCall, ExactProductsOfF32TakePortableCode) {

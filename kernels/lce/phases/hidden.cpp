@@ -8,6 +8,7 @@ StepArguments hiddenArguments(const Emitter &m, TensorId product, const RowWindo
                               const RowWindow &rows) {
   StepArguments arguments = m.arguments();
   arguments.tensor(product, ofProduct).tensor(tensor::weight);
+  if (product == tensor::e) arguments.tensor(tensor::wt);
   for (const TensorId id : {tensor::compactLabel, tensor::scale, tensor::oneHot, tensor::row})
     arguments.tensor(id, rows);
   if (m.s.isUniformRankOne) arguments.tensor(tensor::uniform, rows).tensor(tensor::classSum);
@@ -21,10 +22,13 @@ void tail(Emitter &m, DHiddenSpec total, CompileOptions options, const RowWindow
   options.schedule.rasterRows = static_cast<int>(m.c.tailRows() / total.block.rows);
   total.parts = m.c.tail.parts;
   const int parts =
-      m.kernel(dHiddenParts({m.s.element, m.s.exponentials, total.block, total.parts}), options, tag);
+      m.kernel(dHiddenParts({m.s.element, m.s.exponentials, total.block, total.parts, total.transposed}),
+               options, tag);
   StepArguments arguments = m.arguments();
-  arguments.tensor(tensor::e, rows).tensor(tensor::weight).tensor(tensor::row, rows).tensor(tensor::products);
+  arguments.tensor(tensor::e, rows).tensor(total.transposed ? tensor::wt : tensor::weight);
+  arguments.tensor(tensor::row, rows).tensor(tensor::products);
   total.block = kTotalBlock;
+  total.transposed = false; // it takes sums of products
   const int sum = m.kernel(dHidden(total), {}, tag);
   Step &products = m.launch(parts, arguments);
   products.tag = tag, products.skippedWithout = 0;
@@ -35,8 +39,9 @@ void tail(Emitter &m, DHiddenSpec total, CompileOptions options, const RowWindow
 } // namespace
 
 void emitHiddenGradient(Emitter &m) {
-  const DHiddenSpec spec{m.s.element,       m.s.exponentials,     *m.s.dHidden,
-                         m.c.dHidden.block, m.s.isUniformRankOne, m.s.terms.margin};
+  DHiddenSpec spec{m.s.element,       m.s.exponentials,     *m.s.dHidden,
+                   m.c.dHidden.block, m.s.isUniformRankOne, m.s.terms.margin};
+  spec.transposed = m.has(tensor::wt);
   const CompileOptions options = m.optionsFor(ProductKind::dHidden);
   const int64_t head = m.c.hasTail() ? m.c.tail.begin : RowWindow().end;
   const RowWindow rows = {0, head};

@@ -110,6 +110,8 @@ CombineSpec combineSpec(const Scheme &scheme);
 void addCombineArguments(Emitter &emitter, StepArguments &arguments);
 /// The logits of some classes again, which become the gradient of x·w.
 void emitAgain(Emitter &emitter, ProductKind kind, TensorId rows, TensorId e, int64_t first, int64_t classes);
+/// fp32 columns of a matrix become rows.
+void emitTransposed(Emitter &emitter, TensorId matrix, const ColumnWindow &columns, TensorId transposed);
 /// Σ of a matrix's rows, each times its factor, in steps of kSummedRows rows.
 void emitSumOfRows(Emitter &emitter, TensorId matrix, TensorId factor, TensorId sum, TensorId part0,
                    int64_t rows);

@@ -40,8 +40,14 @@ void emitPreparation(Emitter &m) {
         m.arguments().tensors({tensor::weight, m.classWeights(), tensor::classNorm, tensor::classFactor}));
   if (m.has(tensor::sumsInPlace) && m.s.accumulate)
     m.launch(m.kernel(widenSums(*m.s.dWeight)), m.arguments().tensors({tensor::partial, tensor::dWeight}));
+  if (m.has(tensor::wt)) emitTransposed(m, tensor::weight, {}, tensor::wt);
   if (m.has(tensor::classSum))
     emitSumOfRows(m, tensor::weight, m.classFactor(), tensor::classSum, tensor::classPart0, m.s.classes);
+}
+
+void emitTransposed(Emitter &m, TensorId matrix, const ColumnWindow &columns, TensorId transposed) {
+  m.launch(m.kernel(transposeMatrix(ElementType::f32)),
+           m.arguments().tensor(matrix, {}, columns).tensor(transposed));
 }
 
 void emitSumOfRows(Emitter &m, TensorId matrix, TensorId factor, TensorId sum, TensorId part0, int64_t rows) {

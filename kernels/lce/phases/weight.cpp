@@ -72,7 +72,7 @@ PartKernels weightKernels(Emitter &m) {
                      tagOf(ProductKind::dWeight), [&](const Accumulation &accumulation, ElementType type) {
                        return dWeight({m.s.exponentials, type, accumulation, m.c.dWeight.block,
                                        m.s.isUniformRankOne, m.hasUniformFactor(), m.s.normalisesRows,
-                                       m.oneHotPlace()});
+                                       m.oneHotPlace(), m.has(tensor::et)});
                      });
 }
 
@@ -90,7 +90,11 @@ void addWeightSums(Emitter &m, StepArguments &arguments, int64_t first, int64_t 
 void weightProduct(Emitter &m, const PartKernels &kernels, TensorId e, TensorId u, const ColumnWindow &ofE,
                    int64_t first, int64_t count) {
   StepArguments arguments = m.arguments();
-  arguments.tensor(e, {}, ofE).tensor(tensor::xs, {}, {first, count}).tensor(u, {}, {0, count});
+  if (m.has(tensor::et))
+    arguments.tensor(tensor::et).tensor(tensor::xst, {first, first + count});
+  else
+    arguments.tensor(e, {}, ofE).tensor(tensor::xs, {}, {first, count});
+  arguments.tensor(u, {}, {0, count});
   arguments.tensors({tensor::slot, tensor::validCount}).firstRow().tensor(tensor::gain);
   if (m.s.isUniformRankOne) {
     arguments.tensor(tensor::rowSum, {}, {first, count});
@@ -104,6 +108,10 @@ void weightProduct(Emitter &m, const PartKernels &kernels, TensorId e, TensorId 
 void weightGradient(Emitter &m, TensorId e, TensorId u, const ColumnWindow &ofE, int64_t columns) {
   const PartKernels kernels = weightKernels(m);
   const int64_t inPlace = m.c.columnsInPlace(m.s);
+  if (m.has(tensor::et)) {
+    emitTransposed(m, e, ofE, tensor::et);
+    emitTransposed(m, tensor::xs, {}, tensor::xst);
+  }
   for (int64_t first = 0, count = 0; first < m.s.hidden; first += count) {
     count = std::min(columns, (first < inPlace ? inPlace : m.s.hidden) - first);
     oneHotSums(m, u, first, count);
