@@ -79,7 +79,8 @@ Status WholeCall::run(const Configuration &configuration) {
 StatusOr<Config> ProductAlone::configOf(const Configuration &configuration) const {
   TW_ASSIGN_OR_RETURN(Config config,
                       lce::configOf(configuration, call_.request, call_.runtime.device().info()));
-  config.chunkRows = balanced(call_.request.rows, std::min(chunkRows_, config.chunkRows));
+  config.chunkRows =
+      ChunkSizes(call_.request).balanced(call_.request.rows, std::min(chunkRows_, config.chunkRows));
   chooseTail(schemeFor(call_.request, config.variant), call_.runtime.device().info(), config);
   return config;
 }

@@ -38,4 +38,11 @@ inline void parallelFor(int64_t count, const std::function<void(int64_t)> &body)
     other.join();
 }
 
+/// Calls body(begin, end) for consecutive pieces of [0, count), as `parallelFor` does.
+inline void parallelPieces(int64_t count, const std::function<void(int64_t begin, int64_t end)> &body) {
+  constexpr int64_t kPiece = 1 << 20;
+  parallelFor((count + kPiece - 1) / kPiece,
+              [&](int64_t i) { body(i * kPiece, std::min(count, (i + 1) * kPiece)); });
+}
+
 } // namespace tilewright

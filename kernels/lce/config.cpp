@@ -5,29 +5,29 @@
 namespace tilewright::lce {
 namespace {
 
-// Small chunks are whole blocks of a CPU, large ones whole tiles of a GPU; a CPU's blocks divide them well
+// Chunks are whole tiles of a GPU. A CPU's small chunks are whole blocks, which divide large ones well
 // enough.
-constexpr int64_t kBlockRows = 192, kTileRows = 128, kLargeChunk = 12 * kTileRows;
+constexpr int64_t kTileRows = 128, kBlockRows = 192, kLargeChunk = 12 * kTileRows;
 static_assert(kLargeChunk % kBlockRows == 0);
 
 } // namespace
 
-int64_t chunkBucket(int64_t rows) {
-  for (int64_t bucket : {8, 16, 32, 64, 128})
-    if (rows <= bucket) return bucket;
-  return roundUp(rows, rows <= kLargeChunk ? kBlockRows : kTileRows);
+int64_t ChunkSizes::holding(int64_t rows) const {
+  for (int64_t size : {8, 16, 32, 64, 128})
+    if (rows <= size) return size;
+  return roundUp(rows, ofTiles_ || rows > kLargeChunk ? kTileRows : kBlockRows);
 }
 
-int64_t smallerChunk(int64_t chunk) {
-  if (chunk > kLargeChunk) return chunk - kTileRows;
-  if (chunk > kBlockRows) return chunk - kBlockRows;
-  if (chunk == kBlockRows) return 128;
+int64_t ChunkSizes::below(int64_t chunk) const {
+  const int64_t unit = ofTiles_ || chunk > kLargeChunk ? kTileRows : kBlockRows;
+  if (chunk > unit) return chunk - unit;
+  if (chunk == kBlockRows) return kTileRows;
   return chunk > kRowStep ? chunk / 2 : 0;
 }
 
-int64_t balanced(int64_t rows, int64_t chunk) {
+int64_t ChunkSizes::balanced(int64_t rows, int64_t chunk) const {
   rows = std::max<int64_t>(rows, 1);
-  return chunkBucket(ceilDiv(rows, ceilDiv(rows, chunk)));
+  return holding(ceilDiv(rows, ceilDiv(rows, chunk)));
 }
 
 ProductShape shapeOf(const Scheme &scheme, ProductKind kind, const Config &config, int64_t slice) {
@@ -35,7 +35,7 @@ ProductShape shapeOf(const Scheme &scheme, ProductKind kind, const Config &confi
   if (kind == ProductKind::forward) return {chunk, classes, hidden};
   if (kind == ProductKind::dHidden) return {chunk, hidden, classes};
   if (!scheme.hasSecondPass) return {classes, config.inPlace ? ceilDiv(hidden, 2) : hidden, chunk};
-  const int64_t rows = chunkBucket(std::max<int64_t>(scheme.rows, 1));
+  const int64_t rows = ChunkSizes(scheme).holding(std::max<int64_t>(scheme.rows, 1));
   if (kind == ProductKind::again) return {rows, std::min(slice, classes), hidden};
   return {std::min(slice, classes), config.weightColumns(scheme, slice), rows};
 }

@@ -30,6 +30,16 @@ inline bool hasRoles(const Product &product) {
   return product.roles == Schedule::WarpRoles::cooperative || product.roles == Schedule::WarpRoles::pingPong;
 }
 
+/// Tiles that a cluster takes side by side: of one column of tiles, or of one row. Its CTAs share the larger
+/// operand of a tile.
+struct ClusterShape {
+  int64_t below = 1, abreast = 1;
+  explicit ClusterShape(const Product &product) {
+    const int64_t ctas = std::max(1, product.clusterCtas);
+    (product.block.rows >= product.block.columns ? abreast : below) = ctas;
+  }
+};
+
 /// A product's result, and how many numbers each of its elements adds up.
 struct ProductShape {
   int64_t rows, columns, depth;
@@ -109,11 +119,20 @@ ProductShape shapeOf(const Scheme &scheme, ProductKind kind, const Config &confi
 // Rows and columns of a block are multiples of these, the register tile of the products.
 constexpr int64_t kRowStep = 8, kColumnStep = 32;
 
-/// The chunk that holds all of `rows` rows. Chunk sizes are few, for blocks depend on them.
-int64_t chunkBucket(int64_t rows);
-/// The next smaller size of a chunk; 0 below the smallest.
-int64_t smallerChunk(int64_t chunk);
-/// The smallest chunk that needs no more passes over `rows` rows than `chunk` does.
-int64_t balanced(int64_t rows, int64_t chunk);
+/// The sizes that chunks have on a device. They are few, for blocks depend on them.
+class ChunkSizes {
+public:
+  explicit ChunkSizes(const Request &request) : ofTiles_(request.tensorCores) {}
+
+  /// The chunk that holds all of `rows` rows.
+  int64_t holding(int64_t rows) const;
+  /// The next smaller size; 0 below the smallest.
+  int64_t below(int64_t chunk) const;
+  /// The smallest chunk that needs no more passes over `rows` rows than `chunk` does.
+  int64_t balanced(int64_t rows, int64_t chunk) const;
+
+private:
+  bool ofTiles_; ///< of a GPU, not of a CPU's blocks
+};
 
 } // namespace tilewright::lce

@@ -116,8 +116,9 @@ StatusOr<Config> configOf(const Configuration &configuration, const Request &req
                      " in " + configuration.str());
   const Scheme scheme = schemeFor(request, config.variant);
   TW_ASSIGN_OR_RETURN(const int64_t chunk, read(configuration, "chunk_rows", kRowStep, int64_t(1) << 31));
-  config.chunkRows = config.variant == Variant::whole ? chunkBucket(std::max<int64_t>(request.rows, 1))
-                                                      : balanced(request.rows, chunk);
+  config.chunkRows = config.variant == Variant::whole
+                         ? ChunkSizes(request).holding(std::max<int64_t>(request.rows, 1))
+                         : ChunkSizes(request).balanced(request.rows, chunk);
   for (const ProductSpec &spec : productsOf(scheme, config.chunkRows)) {
     TW_ASSIGN_OR_RETURN(config[spec.kind], readProduct(configuration, spec));
     TW_RETURN_IF_ERROR(checkRoles(scheme, spec, config[spec.kind]));

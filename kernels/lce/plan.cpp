@@ -47,28 +47,29 @@ Config configFor(const Scheme &scheme, Variant variant, int64_t chunkRows, const
 
 int64_t largestChunk(const Scheme &scheme, Variant variant, int64_t bytes) {
   constexpr int64_t kSmallestByBytes = 192, kForwardColumns = 256; // a block of a CPU's forward product
-  const int64_t whole = chunkBucket(std::max<int64_t>(scheme.rows, 1));
+  const ChunkSizes sizes(scheme);
+  const int64_t whole = sizes.holding(std::max<int64_t>(scheme.rows, 1));
   if (variant == Variant::whole) return whole;
   const int64_t bytesPerRow = !scheme.keepsExponentials ? scheme.hidden * elementBytes(scheme.element) +
                                                               8 * ceilDiv(scheme.classes, kForwardColumns)
                                                         : scheme.classes * elementBytes(scheme.exponentials);
   int64_t chunk = whole;
   while (chunk > kSmallestByBytes && saturatingProduct(chunk, bytesPerRow) > bytes)
-    chunk = smallerChunk(chunk);
-  return balanced(scheme.rows, chunk);
+    chunk = sizes.below(chunk);
+  return sizes.balanced(scheme.rows, chunk);
 }
 
 namespace {
 
-/// A single chunk needs no buffer to add gradients up in: it may take hardly more memory than several whose
+/// A single chunk needs no buffer to add gradients up in: it may take a little more memory than several whose
 /// size no limit decides.
 std::optional<Config> inOneChunk(const Scheme &scheme, const Config &several, int64_t workspaceLimit,
                                  const DeviceInfo &device) {
   const int64_t bytes = workspaceBytes(scheme, several);
-  const Config config = configFor(scheme, several.variant, chunkBucket(scheme.rows), device);
+  const Config config = configFor(scheme, several.variant, ChunkSizes(scheme).holding(scheme.rows), device);
   const int64_t needed = workspaceBytes(scheme, config);
   const bool fits = workspaceLimit == 0 || needed <= workspaceLimit;
-  return fits && needed <= bytes + bytes / 8 ? std::optional(config) : std::nullopt;
+  return fits && needed <= bytes + bytes / 4 ? std::optional(config) : std::nullopt;
 }
 
 Status tooSmall(int64_t limit, int64_t smallest, const Scheme &scheme, Variant variant) {
@@ -121,15 +122,16 @@ std::optional<Config> fitting(const Scheme &scheme, const Config &config, int64_
 std::optional<Config> inChunks(const Scheme &scheme, Variant variant, int64_t workspaceLimit,
                                const DeviceInfo &device, bool inPlace, int64_t &smallest) {
   constexpr double kAbout = 0.75;
+  const ChunkSizes sizes(scheme);
   const int64_t largest = largestChunk(scheme, variant, chunkBytes(device));
   std::optional<Config> first, best;
   double least = std::numeric_limits<double>::infinity();
   int64_t before = 0;
-  for (int64_t chunk = largest; chunk > 0; chunk = smallerChunk(chunk)) {
-    const int64_t rows = balanced(scheme.rows, chunk);
+  for (int64_t chunk = largest; chunk > 0; chunk = sizes.below(chunk)) {
+    const int64_t rows = sizes.balanced(scheme.rows, chunk);
     // Where these alone are too large, nothing else has to be chosen; but for the ends, which other rules ask
     // for.
-    const bool isEnd = chunk == largest || smallerChunk(chunk) == 0;
+    const bool isEnd = chunk == largest || sizes.below(chunk) == 0;
     if (!isEnd && workspaceLimit > 0 && leastBytes(scheme, rows, inPlace) > workspaceLimit) continue;
     if (first && static_cast<double>(rows) < kAbout * static_cast<double>(first->chunkRows)) break;
     if (std::exchange(before, rows) == rows) continue;

@@ -10,6 +10,10 @@ namespace tilewright::lce {
 /// The product in chunks or slices of `config`.
 Product chooseProduct(const Scheme &scheme, ProductKind kind, const DeviceInfo &device, const Config &config);
 
+/// What that chooses from on a GPU whose warps have roles, in the order of its preference.
+std::vector<Product> candidatesFor(const Scheme &scheme, ProductKind kind, const DeviceInfo &device,
+                                   const Config &config);
+
 Product chooseCpuProduct(const Scheme &scheme, ProductKind kind, const ProductShape &shape,
                          const DeviceInfo &device);
 
@@ -35,6 +39,10 @@ double roundsOf(ProductKind kind, const Product &product, const ProductShape &sh
 double productTime(ProductKind kind, const Product &product, const ProductShape &shape,
                    const DeviceInfo &device, int64_t tailBytes = kMostTailBytes);
 
+/// The same of a call's product in a chunk of so many rows, with the configuration's own tail.
+double chunkTime(const Scheme &scheme, const Config &config, ProductKind kind, int64_t rows,
+                 const DeviceInfo &device);
+
 /// Tile swizzle: how many rows of tiles specialised warps walk column by column, so that the
 /// fewest bytes of operands with numbers of so many bytes come from memory: one wave of tiles reads strips of
 /// both operands once, and a strip that stays in the second-level cache is hardly read again. Such that a
@@ -42,6 +50,10 @@ double productTime(ProductKind kind, const Product &product, const ProductShape 
 /// in the cache. What tiles that are `stored` write takes a part of it.
 int chooseRaster(const Product &product, const ProductShape &shape, int64_t numberBytes, bool stored,
                  const DeviceInfo &device);
+
+/// Bytes of both operands that then come from memory.
+double operandBytes(const Product &product, const ProductShape &shape, int64_t numberBytes, bool stored,
+                    const DeviceInfo &device);
 
 /// Shared memory that a program of specialised warps takes, in bytes: the TMA pipeline's stages, and the
 /// stores' buffers.

@@ -142,6 +142,32 @@ class CommandsTest(cli.CliTest):
         self.assertEqual([time["shards"] for time in times], [0, 2, 3])
         self.assertGreater(times[2]["ratio"], 0)
 
+    def test_bench_of_a_grid(self):
+        problems = [{"model": "small", "rows": 64, "hidden": 32, "classes": 1000},
+                    {"model": "smaller", "rows": 1, "hidden": 8, "classes": 17}]
+        with open(self.path("heads.json"), "w") as file:
+            json.dump(problems, file)
+        text = self.succeed("bench", "--grid", "heads.json", "--dtype", "bf16", "--json", "grid.json")
+        self.assertIn("smaller", text)
+        with open(self.path("grid.json")) as file:
+            results = json.load(file)["problems"]
+        self.assertEqual([(result["model"], result["rows"]) for result in results], [("small", 64), ("smaller", 1)])
+        with open(self.path("heads.json"), "w") as file:
+            json.dump([{"model": "no classes", "rows": 64, "hidden": 32}], file)
+        for words, found in ((("--grid", "heads.json"), '"classes"'), (("--grid", "none.json"), "none.json"),
+                             (("--grid", "heads.json", "--shape", "1,1,1"), "found both")):
+            done = self.tilewright("bench", *words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(found, done.stderr.decode())
+
+    def test_plan(self):
+        text = self.succeed("plan", "--shape", "16384,4096,128256", "--dtype", "bf16", "--for", "h200")
+        for word in ("logits", "dX", "dW", "rounds", "192x256 cooperative, clusters of 2", "one chunk"):
+            self.assertIn(word, text)
+        text = self.succeed("plan", "--shape", "64,32,1000", "--dtype", "bf16", "--for", "h100", "--loss-only")
+        self.assertNotIn("dX", text)
+        self.assertIn("no times", self.succeed("plan", "--shape", "64,32,1000"))
+
     def test_bench_in_little_memory(self):
         self.succeed("bench", "--shape", "600,32,1000", "--workspace-limit", "1MiB", "--json", "bench.json")
         with open(self.path("bench.json")) as file:

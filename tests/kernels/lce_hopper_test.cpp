@@ -119,7 +119,7 @@ TEST_F(HopperCall, AddsUpInPlaceByTma) {
 
 TEST_F(HopperCall, ComputesPartsOfTheClassesByTma) {
   const LossReport report = run(makeCase(test::DataKind::random, 300, 64, 12000, ElementType::bf16), {});
-  EXPECT_THAT(report.configuration, HasSubstr("from row 0 in 8 parts"));
+  EXPECT_THAT(report.configuration, HasSubstr("from row 0 in 16 parts"));
   EXPECT_EQ(kernels.count("lce_dx"), 0u) << "no row is left for it";
   EXPECT_EQ(kernels.count("lce_dx_parts"), 1u);
   EXPECT_EQ(kernels.count("lce_dx_total"), 1u);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -33,14 +34,15 @@ std::string LossErrors::str() const {
   return fmt::format("loss {:.1e}, dX {:.1e}, dW {:.1e}", loss, dHidden, dWeight);
 }
 
-LossErrors allowedErrors(const NumberType &type) {
+LossErrors allowedErrors(const NumberType &type, int64_t hidden) {
+  constexpr double kFewProducts = 8192;
   if (type.tf32) return {1e-3, 4e-3, 4e-3};
   const double gradient = type.element == ElementType::f32 ? 2e-5 : 4e-3;
-  return {3e-6, gradient, gradient};
+  return {3e-6 * std::max(1.0, static_cast<double>(hidden) / kFewProducts), gradient, gradient};
 }
 
-Status checkErrors(const LossErrors &errors, const NumberType &type) {
-  const LossErrors allowed = allowedErrors(type);
+Status checkErrors(const LossErrors &errors, const NumberType &type, int64_t hidden) {
+  const LossErrors allowed = allowedErrors(type, hidden);
   if (errors.loss <= allowed.loss && errors.dHidden <= allowed.dHidden && errors.dWeight <= allowed.dWeight)
     return {};
   return internalError("expected relative errors of at most " + allowed.str() + " against float64, found " +

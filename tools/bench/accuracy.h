@@ -20,11 +20,12 @@ struct LossErrors {
   std::string str() const;
 };
 
-/// The errors that this project allows itself for inputs of a type.
-LossErrors allowedErrors(const NumberType &type);
+/// The errors that this project allows itself for inputs of a type, of logits that are sums of so many
+/// products: tensor cores cut off what they add, so that a logit's error grows with their number.
+LossErrors allowedErrors(const NumberType &type, int64_t hidden = 1);
 
 /// An internal error that says both when an error exceeds what is allowed, or is NaN.
-Status checkErrors(const LossErrors &errors, const NumberType &type);
+Status checkErrors(const LossErrors &errors, const NumberType &type, int64_t hidden = 1);
 
 /// |a - b| / |b| in the Euclidean norm.
 double relativeError(const float *a, const double *b, std::size_t count);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,12 +29,30 @@ struct LinearBench {
   bool lossOnly = false;           ///< no gradient
   bool wideWeightGradient = false; ///< dW in fp32
   ApartBy apart = ApartBy::nothing;
+  double seconds = 16; ///< of measuring one shape
 };
 
 /// Linear + cross entropy in turn with its products through a library. Checks a sample of the result against
-/// float64 first.
+/// float64 first. `measureLinear` prints nothing.
+StatusOr<nlohmann::ordered_json> measureLinear(Runtime &runtime, const ProblemShape &shape,
+                                               const NumberType &type, const LinearBench &what);
 StatusOr<nlohmann::ordered_json> benchLinear(Runtime &runtime, const ProblemShape &shape,
                                              const NumberType &type, const LinearBench &what);
+
+/// One problem of a grid: the head of a public model, and a number of rows.
+struct HeadProblem {
+  std::string model;
+  ProblemShape shape;
+};
+
+/// A JSON array of objects with "model", "rows", "hidden" and "classes"; `heads.json` is one.
+StatusOr<std::vector<HeadProblem>> readGrid(const std::string &path);
+
+/// `measureLinear` of each problem, a line each, and what the ratios come to: the geometric mean, the worst.
+/// If some fail, the others are measured all the same, and the last failure is returned. `save` is given the
+/// figures so far after each problem.
+Status benchGrid(Runtime &runtime, const std::vector<HeadProblem> &problems, const NumberType &type,
+                 LinearBench what, const std::function<Status(const nlohmann::ordered_json &)> &save);
 
 /// The host's time for a call of linear + cross entropy, and what it asks of the heap: prepared, and as one
 /// call; with launches that do nothing, and real ones where they take less than half a second. A GPU's code

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "compiler/base/integers.h"
+
 #include "tools/bench/blas.h"
 #include "tools/bench/cublas.h"
 
@@ -41,18 +43,40 @@ private:
   std::vector<float> logits_, dHidden_, dWeight_;
 };
 
-/// What cuBLAS's products write, of the problem's own type.
-struct CublasOutputs {
-  OwnedTensor logits, dWeight;
+/// What cuBLAS's products read and write beside the problem's tensors, of the problem's own type. Where rows
+/// of logits would not begin at multiples of 16 bytes the library takes kernels of a quarter of the speed:
+/// then it has some more classes, of zeros, as its users give it.
+struct CublasTensors {
+  OwnedTensor logits, dWeight, paddedWeight;
+  TensorRef weight;
 };
+
+StatusOr<CublasTensors> cublasTensors(Device &device, const LinearProblem &problem,
+                                      const LinearProblemTensors &tensors, bool lossOnly) {
+  constexpr int64_t kUnit = 8;
+  const auto [rows, hidden, classes] = problem.shape;
+  const int64_t padded = roundUp(classes, kUnit);
+  CublasTensors t;
+  t.weight = tensors.weight.ref;
+  if (padded != classes) {
+    std::vector<float> weight = problem.weight;
+    weight.resize(padded * hidden);
+    TW_ASSIGN_OR_RETURN(t.paddedWeight, uploadFloats(device, problem.element, {padded, hidden}, weight));
+    t.weight = t.paddedWeight.ref;
+  }
+  TW_ASSIGN_OR_RETURN(t.logits, allocateTensor(device, problem.element, {rows, padded}));
+  if (lossOnly) return t;
+  TW_ASSIGN_OR_RETURN(t.dWeight, allocateTensor(device, problem.element, {padded, hidden}));
+  return t;
+}
 
 /// Of the problem's own type, with its dX's memory as output.
 class CublasProducts final : public Products {
 public:
   /// In calls of `chunk` rows each.
   CublasProducts(std::shared_ptr<const Cublas> cublas, const LinearProblemTensors &tensors,
-                 std::shared_ptr<const CublasOutputs> outputs, bool lossOnly, int64_t chunk)
-      : cublas_(std::move(cublas)), tensors_(tensors), outputs_(std::move(outputs)), lossOnly_(lossOnly),
+                 std::shared_ptr<const CublasTensors> own, bool lossOnly, int64_t chunk)
+      : cublas_(std::move(cublas)), tensors_(tensors), own_(std::move(own)), lossOnly_(lossOnly),
         chunk_(chunk) {}
 
   Status run() override {
@@ -71,17 +95,17 @@ public:
 private:
   Status enqueue(int64_t first, int64_t rows) const {
     const TensorRef x = tensors_.hidden.ref.rows(first, rows), dx = tensors_.dHidden.ref.rows(first, rows);
-    const TensorRef &w = tensors_.weight.ref, &z = outputs_->logits.ref;
+    const TensorRef &w = own_->weight, &z = own_->logits.ref;
     const int64_t hidden = x.sizes[1], classes = w.sizes[0];
     TW_RETURN_IF_ERROR(cublas_->product(false, true, rows, classes, hidden, x, w, z));
     if (lossOnly_) return {};
     TW_RETURN_IF_ERROR(cublas_->product(false, false, rows, hidden, classes, z, w, dx));
-    return cublas_->product(true, false, classes, hidden, rows, z, x, outputs_->dWeight.ref, first > 0);
+    return cublas_->product(true, false, classes, hidden, rows, z, x, own_->dWeight.ref, first > 0);
   }
 
   std::shared_ptr<const Cublas> cublas_;
   const LinearProblemTensors &tensors_;
-  std::shared_ptr<const CublasOutputs> outputs_;
+  std::shared_ptr<const CublasTensors> own_;
   const bool lossOnly_;
   const int64_t chunk_;
 };
@@ -104,14 +128,10 @@ StatusOr<std::vector<std::unique_ptr<Products>>> Products::make(Baseline baselin
     ways.push_back(std::make_unique<BlasProducts>(std::move(blas), problem, lossOnly));
     return ways;
   }
-  CublasOutputs outputs;
-  TW_ASSIGN_OR_RETURN(outputs.logits, allocateTensor(device, problem.element, {rows, classes}));
-  if (!lossOnly) {
-    TW_ASSIGN_OR_RETURN(outputs.dWeight, allocateTensor(device, problem.element, {classes, hidden}));
-  }
+  TW_ASSIGN_OR_RETURN(CublasTensors own, cublasTensors(device, problem, tensors, lossOnly));
   TW_ASSIGN_OR_RETURN(Cublas cublas, Cublas::load(tf32));
   const auto shared = std::make_shared<const Cublas>(std::move(cublas));
-  const auto room = std::make_shared<const CublasOutputs>(std::move(outputs));
+  const auto room = std::make_shared<const CublasTensors>(std::move(own));
   for (const int64_t chunk : {rows, kChunk})
     if (ways.empty() || chunk < rows)
       ways.push_back(std::make_unique<CublasProducts>(shared, tensors, room, lossOnly, chunk));

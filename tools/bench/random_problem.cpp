@@ -2,36 +2,32 @@
 
 #include <cmath>
 
+#include "compiler/base/parallel.h"
+
 namespace tilewright {
 namespace {
 
-/// SplitMix64: one multiplication chain a number, good enough for data to measure with.
-class Random {
-public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t next() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-
-private:
-  uint64_t state_;
-};
+/// The `i`-th number of SplitMix64, good enough for data to measure with.
+uint64_t randomBits(uint64_t seed, int64_t i) {
+  uint64_t z = seed + (static_cast<uint64_t>(i) + 1) * 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
 
 } // namespace
 
 std::vector<float> randomNumbers(int64_t count, double deviation, uint64_t seed) {
-  Random random(seed);
   std::vector<float> values(count);
   // The sum of four uniform numbers of [0, 1) has mean 2 and deviation sqrt(4/12).
   const double scale = deviation * std::sqrt(3.0);
-  for (float &value : values) {
-    const uint64_t bits = random.next();
-    const uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
-    value = static_cast<float>(scale * (static_cast<double>(sum) / 65536 - 2));
-  }
+  parallelPieces(count, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const uint64_t bits = randomBits(seed, i);
+      const uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
+      values[i] = static_cast<float>(scale * (static_cast<double>(sum) / 65536 - 2));
+    }
+  });
   return values;
 }
 
@@ -40,10 +36,9 @@ LinearProblem randomProblem(const ProblemShape &shape, ElementType element, uint
   const double deviation = 1 / std::sqrt(static_cast<double>(shape.hidden));
   problem.hidden = rounded(randomNumbers(shape.rows * shape.hidden, 1, seed), element);
   problem.weight = rounded(randomNumbers(shape.classes * shape.hidden, deviation, seed + 1), element);
-  Random random(seed + 2);
   problem.labels.resize(shape.rows);
-  for (int64_t &label : problem.labels)
-    label = static_cast<int64_t>(random.next() % shape.classes);
+  for (int64_t i = 0; i < shape.rows; ++i)
+    problem.labels[i] = static_cast<int64_t>(randomBits(seed + 2, i) % shape.classes);
   return problem;
 }
 

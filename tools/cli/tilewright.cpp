@@ -14,8 +14,8 @@ namespace {
 constexpr int kDone = 0, kOtherError = 1, kUserError = 2;
 
 std::vector<Command> allCommands() {
-  return {demoCommand(), runCommand(),    tuneCommand(),    benchCommand(),
-          emitCommand(), exportCommand(), inspectCommand(), cacheCommand()};
+  return {demoCommand(),   runCommand(),     tuneCommand(), benchCommand(), emitCommand(),
+          exportCommand(), inspectCommand(), planCommand(), cacheCommand()};
 }
 
 void printOverview(const std::vector<Command> &commands) {

@@ -73,8 +73,29 @@ Status benchExamples(const Arguments &arguments, const NumberType &type) {
   return {};
 }
 
+/// A grid of problems: the plain measurement of a loss, with its options, of each of them.
+Status benchHeads(const Arguments &arguments, const NumberType &type) {
+  for (const char *option : {"--shape", "--each-option", "--host", "--first-call", "--compile", "--shards"})
+    if (arguments.has(option))
+      return userError(std::string("expected --grid alone, or ") + option + ", found both");
+  std::string against = "none";
+  if (arguments.has("--against")) {
+    TW_ASSIGN_OR_RETURN(against, arguments.choice("--against", {"blas", "cublas"}, {}));
+  }
+  TW_ASSIGN_OR_RETURN(const LinearBench linear, readLinearBench(arguments, against));
+  TW_ASSIGN_OR_RETURN(const std::vector<HeadProblem> problems, readGrid(*arguments.text("--grid")));
+  const std::optional<std::string> file = arguments.text("--json");
+  if (file) TW_RETURN_IF_ERROR(checkFile(*file));
+  TW_ASSIGN_OR_RETURN(const auto runtime, Runtime::open("", arguments.text("--target").value_or("")));
+  fmt::print("{}, {}\n", runtime->device().info().name, type.name());
+  return benchGrid(*runtime, problems, type, linear, [&](const nlohmann::ordered_json &result) {
+    return file ? writeFile(*file, result.dump(2) + "\n") : Status();
+  });
+}
+
 Status bench(const Arguments &arguments) {
   TW_ASSIGN_OR_RETURN(const NumberType type, readNumberType(arguments));
+  if (arguments.has("--grid")) return benchHeads(arguments, type);
   if (arguments.has("--kernel")) return benchExamples(arguments, type);
   std::string against;
   if (arguments.has("--against")) {
@@ -142,6 +163,7 @@ Command benchCommand() {
       "[--grad-weight same|f32] [--apart no|gradients|lse] [--data random|peaked] [--workspace-limit BYTES] "
       "[--target NAME] "
       "[--json FILE]\n"
+      "--grid FILE [the same options]\n"
       "--shape N,H,V --each-option [--dtype TYPE] [--json FILE]\n"
       "--shape N,H,V --host [--dtype TYPE] [--loss-only] [--workspace-limit BYTES] [--json FILE]\n"
       "--shape N,H,V --first-call [--dtype TYPE] [--target NAME] [--json FILE]\n"
@@ -156,6 +178,10 @@ Command benchCommand() {
        "blas: OpenBLAS's three fp32 products; cublas: cuBLAS's three in --dtype; copy: the loss over N×V "
        "logits "
        "and a copy of them"},
+      {"--grid", "FILE",
+       "many problems, as tools/bench/heads.json names them: a line each, the geometric mean and the worst "
+       "of "
+       "their ratios"},
       {"--each-option", "", "the loss with each of its options, as a multiple of the plain one",
        OptionSpec::Kind::flag},
       {"--host", "", "the host's microseconds for a call, prepared and as one call, and its heap allocations",

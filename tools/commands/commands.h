@@ -12,6 +12,7 @@ Command benchCommand();
 Command emitCommand();
 Command exportCommand();
 Command inspectCommand();
+Command planCommand();
 Command cacheCommand();
 
 } // namespace tilewright

@@ -1,5 +1,6 @@
 #include "tools/io/tensors.h"
 
+#include "compiler/base/parallel.h"
 #include "compiler/number_formats.h"
 
 namespace tilewright {
@@ -9,16 +10,20 @@ namespace {
 std::vector<char> stored(const std::vector<float> &values, ElementType element) {
   const std::size_t size = elementBytes(element);
   std::vector<char> bytes(values.size() * size);
-  for (std::size_t i = 0; i < values.size(); ++i)
-    storeElement(element, values[i], &bytes[i * size]);
+  parallelPieces(values.size(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      storeElement(element, values[i], &bytes[i * size]);
+  });
   return bytes;
 }
 
 std::vector<float> loaded(const std::vector<char> &bytes, ElementType element) {
   const std::size_t size = elementBytes(element);
   std::vector<float> values(bytes.size() / size);
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(loadElement(element, &bytes[i * size]));
+  parallelPieces(values.size(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      values[i] = static_cast<float>(loadElement(element, &bytes[i * size]));
+  });
   return values;
 }
 
@@ -61,11 +66,13 @@ StatusOr<std::vector<float>> download(Device &device, const TensorRef &tensor) {
 }
 
 std::vector<float> rounded(std::vector<float> values, ElementType element) {
-  for (float &value : values) {
-    char bytes[8];
-    storeElement(element, value, bytes);
-    value = static_cast<float>(loadElement(element, bytes));
-  }
+  parallelPieces(values.size(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      char bytes[8];
+      storeElement(element, values[i], bytes);
+      values[i] = static_cast<float>(loadElement(element, bytes));
+    }
+  });
   return values;
 }
 
