@@ -21,6 +21,9 @@ using namespace mlir;
 
 namespace tilewright {
 
+/// Of a row, on a CPU: 1 MiB for each thread, of which a shorter row touches as much as it needs.
+constexpr int64_t kKeptExponentials = 256 << 10;
+
 static std::unique_ptr<Pass> createStreamRowsFor(const Target &target, const CompileOptions &options) {
   StreamRowsOptions rows;
   const bool isCpu = target.kind == TargetKind::cpu;
@@ -31,6 +34,7 @@ static std::unique_ptr<Pass> createStreamRowsFor(const Target &target, const Com
   rows.interior = options.schedule.rowUnroll ? options.schedule.rowUnroll : isCpu ? 1 : 4;
   rows.keptBytes = options.schedule.rowBytes;
   rows.partners = options.schedule.rowPartners;
+  if (isCpu) rows.keptExponentials = kKeptExponentials;
   return createStreamRows(rows);
 }
 

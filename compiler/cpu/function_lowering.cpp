@@ -145,6 +145,12 @@ LogicalResult FunctionLowering::lowerOp(Operation &op) {
     MemoryView seen = reinterpreted(view(reinterpret.getView()), reinterpret.getType().getElement());
     return views[reinterpret.getResult()] = seen, success();
   }
+  if (auto memory = dyn_cast<tile::OnChipOp>(op)) {
+    Type element = memory.getType().getElement();
+    const int64_t size = memory.getSize();
+    Value place = scratchAt(size * element.getIntOrFloatBitWidth() / 8);
+    return views[memory.getResult()] = MemoryView{place, {e.index(size)}, {}, element}, success();
+  }
   if (auto interior = dyn_cast<tile::InteriorOp>(op))
     return scalars.map(interior.getResult(), interiorColumns(interior)), success();
   if (auto id = dyn_cast<tile::ProgramIdOp>(op)) {

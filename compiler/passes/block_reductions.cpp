@@ -39,17 +39,17 @@ Value finiteOrZero(TileBuilder &b, Value m) {
   return b.create<arith::SelectOp>(isLowest, b.full(m, f32, 0), m);
 }
 
-Value sumOfExponentials(TileBuilder &b, Value x, Value m) {
-  Value shifted = b.create<arith::SubFOp>(x, b.spread(m, x));
-  return b.reduce(ReductionKind::sum, b.create<math::ExpOp>(shifted));
+Value exponentials(TileBuilder &b, Value x, Value m) {
+  return b.create<math::ExpOp>(b.create<arith::SubFOp>(x, b.spread(m, x)));
 }
 
-SmallVector<Value> combineMaxSumExp(TileBuilder &b, Value m, Value s, Value x) {
+MaxSumExp combineMaxSumExp(TileBuilder &b, Value m, Value s, Value x) {
   Value newMax = combine(b, ReductionKind::max, m, b.reduce(ReductionKind::max, x));
   Value shift = finiteOrZero(b, newMax);
   Value scale = b.create<math::ExpOp>(b.create<arith::SubFOp>(m, shift));
   Value scaled = b.create<arith::MulFOp>(s, scale);
-  return {newMax, b.create<arith::AddFOp>(scaled, sumOfExponentials(b, x, shift))};
+  Value terms = exponentials(b, x, shift);
+  return {newMax, b.create<arith::AddFOp>(scaled, b.reduce(ReductionKind::sum, terms)), terms};
 }
 
 SmallVector<Value> initialValues(TileBuilder &b, Operation *op) {

@@ -12,11 +12,15 @@ mlir::Value combine(TileBuilder &b, tile::ReductionKind kind, mlir::Value x, mli
 /// What stands for m when it is subtracted: x - m must be -∞, not NaN, where both are -∞.
 mlir::Value finiteOrZero(TileBuilder &b, mlir::Value m);
 
-/// Σ exp(x - m) of each row
-mlir::Value sumOfExponentials(TileBuilder &b, mlir::Value x, mlir::Value m);
+/// exp(x - m), where m is no less than any x
+mlir::Value exponentials(TileBuilder &b, mlir::Value x, mlir::Value m);
 
 /// m' = max(m, max x),  s' = s·exp(m - m') + Σ exp(x - m')
-mlir::SmallVector<mlir::Value> combineMaxSumExp(TileBuilder &b, mlir::Value m, mlir::Value s, mlir::Value x);
+struct MaxSumExp {
+  mlir::Value max, sum;
+  mlir::Value terms; ///< exp(x - m')
+};
+MaxSumExp combineMaxSumExp(TileBuilder &b, mlir::Value m, mlir::Value s, mlir::Value x);
 
 /// Carried values of a reduction before the first block.
 mlir::SmallVector<mlir::Value> initialValues(TileBuilder &b, mlir::Operation *op);

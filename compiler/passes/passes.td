@@ -107,6 +107,12 @@ def StreamRows : TilePass<"stream-rows"> {
     rows, as by a scattered label, the block that holds it is part of the rest: in all others the comparison is
     decided.
 
+    With `kept-exponentials`, the sweep of a row's maximum and sum keeps each exp(x - m) of the interior, m being the
+    largest number so far, and m for each block. A later sweep has exp(x - a) from them, where a is the maximum of the
+    row, or the larger one of it and another number: exp(x - m)·exp(m - a). Where the row's label is apart, x and
+    what is summed need to agree in all other columns only. In a row with a +∞, which has no sum, exp(x - a) of a
+    finite x may be NaN in place of 0.
+
     Sweeps must not change what the kernel says. A store moves to a later sweep when the row it overwrites is still to
     be loaded again; where there is no such order it is an error. After the pass no tensor is dynamic, or it has failed.
 
@@ -135,6 +141,8 @@ def StreamRows : TilePass<"stream-rows"> {
       "so many blocks are one in the loop over the row's interior; 0: no such loop">,
     Option<"keptBytes", "kept-bytes", "int64_t", "0",
       "of a row's interior that each partner keeps on chip, from the first sweep that loads them for the others">,
+    Option<"keptExponentials", "kept-exponentials", "int64_t", "0",
+      "of a row's interior that are kept on chip, from the sweep that adds them up for those behind it">,
     Option<"partners", "partners", "int64_t", "1", "that share the columns of a program's only row">];
 }
 

@@ -125,6 +125,9 @@ private:
       return function.emitError(
                  "stream-rows: expected 1 or more partners and 0 or more bytes to keep, found ")
              << partners.getValue() << " and " << keptBytes.getValue();
+    if (keptExponentials < 0)
+      return function.emitError("stream-rows: expected 0 or more exponentials to keep, found ")
+             << keptExponentials.getValue();
     if (partners > 1) function->setAttr(tile::kPartnersAttr, OpBuilder(function).getI64IntegerAttr(partners));
     for (Block &body : function.getBody())
       if (failed(copyIntoRegions(body))) return failure();
@@ -182,7 +185,7 @@ private:
         exchanged = llvm::any_of(body, [](Operation *op) {
           return op->getNumResults() && !isLongTile(op->getResult(0).getType());
         });
-        bool shares = partners > 1 || !shared.kept.loads.empty();
+        bool shares = partners > 1 || !shared.kept.loads.empty() || shared.kept.exponentials.sum;
         emitSweep(b, body, width, shares ? shared.blocks : blocksFor(body), partners, shared.kept);
       }
     }
@@ -219,6 +222,10 @@ private:
     if (bytes && rows.blocks.interior)
       rows.kept.columns = keptBytes / bytes / rows.blocks.interior * rows.blocks.interior;
     if (!rows.kept.columns) rows.kept.loads.clear();
+    KeptExponentials &exponentials = rows.kept.exponentials;
+    exponentials.columns = keptExponentials;
+    const bool hasRoom = rows.blocks.interior && keptExponentials >= rows.blocks.interior;
+    if (hasRoom && partners == 1 && rows.kept.loads.empty()) exponentials.choose(ops, width);
     return rows;
   }
 

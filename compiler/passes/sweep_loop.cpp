@@ -39,19 +39,6 @@ bool isReduction(Operation *op) {
   return op->getNumResults() > 0 && llvm::none_of(op->getResultTypes(), isLongTile);
 }
 
-/// Whether `op` compares the columns' positions with one number that all rows have in common: it is the same
-/// in all columns but one.
-bool comparesPosition(Operation *op) {
-  auto compare = dyn_cast<arith::CmpIOp>(op);
-  if (!compare || !isLongTile(compare.getType())) return false;
-  bool isEquality =
-      llvm::is_contained({arith::CmpIPredicate::eq, arith::CmpIPredicate::ne}, compare.getPredicate());
-  auto position = compare.getLhs().getDefiningOp<tile::IotaOp>();
-  auto number = compare.getRhs().getDefiningOp<tile::BroadcastOp>();
-  return isEquality && position && position.getAxis() == 1 && isZero(position.getBegin()) && number &&
-         tile::tileType(number.getValue()).getNumElements() == 1;
-}
-
 /// The number that all such comparisons of a sweep are with; null when there are none, or several numbers.
 Value comparedPosition(ArrayRef<Operation *> ops) {
   Value number;
@@ -84,10 +71,18 @@ public:
     ReductionKind kind = plain ? plain.getKind() : ReductionKind::max;
     Value x = insideRow(values_.lookup(op->getOperand(0)), kind);
     if (plain) return {combine(b_, kind, carried[0], b_.reduce(kind, x))};
-    return combineMaxSumExp(b_, carried[0], carried[1], x);
+    MaxSumExp online = combineMaxSumExp(b_, carried[0], carried[1], x);
+    if (exponentials_ && exponentials_->sum == op) madeHere_ = online;
+    return {online.max, online.sum};
   }
 
   void setKept(KeptBlock kept) { kept_ = kept; }
+  void setExponentials(const KeptExponentials *exponentials) { exponentials_ = exponentials; }
+
+  /// Behind everything else of the block: no load has to wait for it.
+  void keepExponentials() {
+    if (madeHere_.terms) exponentials_->store(b_, madeHere_.terms, madeHere_.max, column_);
+  }
 
   /// The same operation on this block. `cutView`, for one that writes, ends where the row does.
   void clone(Operation *op, Value cutView) {
@@ -96,6 +91,11 @@ public:
       auto load = b_.create<tile::LoadOp>(blockType(tile::tileType(op->getResult(0))), place, kept_.column,
                                           Value(), /*interior=*/true);
       values_.map(op->getResult(0), load.getResult());
+      return;
+    }
+    if (exponentials_ && exponentials_->of.contains(op)) {
+      RankedTensorType type = blockType(tile::tileType(op->getResult(0)));
+      values_.map(op->getResult(0), exponentials_->load(b_, op, type, column_));
       return;
     }
     if (missesPosition_ && comparesPosition(op)) {
@@ -183,6 +183,8 @@ private:
   bool isInterior_, missesPosition_;
   IRMapping values_;
   KeptBlock kept_;
+  const KeptExponentials *exponentials_ = nullptr;
+  MaxSumExp madeHere_; ///< of the sum whose terms are kept
   llvm::DenseMap<Value, bool> decided_; ///< comparisons that come out alike in the whole block
   Value columnInside_;
 };
@@ -254,7 +256,13 @@ private:
     }
     leaveOut(comparedPosition(ops));
     Value others = keeps ? ahead(keptEnd) : keptEnd;
-    emitLoop(add(others, first), ahead(end), stride, {block, true}, interiorColumn());
+    Value begin = add(others, first);
+    if (Value kept = exponentialsEnd()) {
+      Value split = ahead(kept);
+      emitLoop(begin, split, stride, {block, true, nullptr, true}, interiorColumn());
+      begin = split;
+    }
+    emitLoop(begin, ahead(end), stride, {block, true}, interiorColumn());
     emitRest(blocks.rest);
     if (keeps) emitLoop(first, others, stride, {block, true, &kept.places}, interiorColumn());
   }
@@ -336,6 +344,19 @@ private:
     kept.end = end;
     kept.kept = b.create<arith::MinSIOp>(end, b.index(kept.columns * partners));
     return true;
+  }
+
+  /// Where the part of the interior ends whose exponentials this sweep keeps, or finds; null: neither.
+  Value exponentialsEnd() {
+    KeptExponentials &known = kept.exponentials;
+    if (llvm::is_contained(ops, known.sum)) {
+      if (!position && llvm::all_of(known.of, [](auto &use) { return use.second; })) return {};
+      known.begin(b, end, position, block);
+      return known.kept;
+    }
+    if (!known.kept || !sameValue(known.position, position) || !known.serve(ops, position)) return {};
+    Value isSame = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, end, known.end);
+    return b.create<arith::SelectOp>(isSame, known.kept, b.index(0));
   }
 
   /// Where a block of this partner's that begins at `column` has its place on chip.
@@ -432,6 +453,7 @@ private:
     int64_t columns;
     bool isInterior;
     const llvm::DenseMap<Operation *, Value> *kept = nullptr; ///< places of what is on chip
+    bool hasExponentials = false;                             ///< that are kept
   };
 
   /// for i in [begin, end): the block that begins at `toColumn(i)`
@@ -441,6 +463,7 @@ private:
       Value column = toColumn(inner, at);
       SweepBody body(inner, width, shape.columns, column, shape.isInterior, shape.isInterior && position);
       if (shape.kept) body.setKept({true, placeOf(inner, column), shape.kept});
+      if (shape.hasExponentials) body.setExponentials(&kept.exponentials);
       SmallVector<Value> next;
       for (Operation *op : ops) {
         inner.setLoc(op->getLoc());
@@ -449,6 +472,7 @@ private:
         else
           body.clone(op, views.lookup(op));
       }
+      body.keepExponentials();
       inner.create<scf::YieldOp>(next);
     };
     auto loop = b.create<scf::ForOp>(begin, end, b.index(step), carried, makeBody);
@@ -480,7 +504,8 @@ void emitSweep(TileBuilder &b, ArrayRef<Operation *> ops, Value width, SweepBloc
 void expandMaxSumExp(tile::MaxSumExpOp op) {
   TileBuilder b(op);
   Value m = b.reduce(ReductionKind::max, op.getValue());
-  op.replaceAllUsesWith(ValueRange{m, sumOfExponentials(b, op.getValue(), finiteOrZero(b, m))});
+  Value terms = exponentials(b, op.getValue(), finiteOrZero(b, m));
+  op.replaceAllUsesWith(ValueRange{m, b.reduce(ReductionKind::sum, terms)});
   op.erase();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/passes/tile_builder.h"
+#include "compiler/passes/kept_exponentials.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace tilewright {
@@ -21,6 +21,8 @@ struct KeptRows {
   llvm::DenseMap<mlir::Operation *, mlir::Value> places; ///< on chip
   mlir::Value end;                                       ///< of the interior
   mlir::Value kept; ///< the columns before this one are there, each partner's on its own chip
+
+  KeptExponentials exponentials; ///< where there are no partners, and no loads are kept
 };
 
 /// Emits, where `b` stands, one sweep: loops over static blocks that compute the long operations `ops`. They

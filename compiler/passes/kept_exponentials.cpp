@@ -1,0 +1,99 @@
+#include "compiler/passes/kept_exponentials.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+
+namespace tilewright {
+
+bool comparesPosition(Operation *op) {
+  auto compare = dyn_cast<arith::CmpIOp>(op);
+  if (!compare || !isLongTile(compare.getType())) return false;
+  bool isEquality =
+      llvm::is_contained({arith::CmpIPredicate::eq, arith::CmpIPredicate::ne}, compare.getPredicate());
+  auto position = compare.getLhs().getDefiningOp<tile::IotaOp>();
+  auto number = compare.getRhs().getDefiningOp<tile::BroadcastOp>();
+  return isEquality && position && position.getAxis() == 1 && isZero(position.getBegin()) && number &&
+         tile::tileType(number.getValue()).getNumElements() == 1;
+}
+
+namespace {
+
+/// What a value is in the columns that do not have the position which comparisons are with.
+Value elsewhere(Value value) {
+  auto select = value.getDefiningOp<arith::SelectOp>();
+  auto compare = select ? select.getCondition().getDefiningOp<arith::CmpIOp>() : nullptr;
+  if (!compare || !comparesPosition(compare)) return value;
+  bool differs = compare.getPredicate() == arith::CmpIPredicate::ne;
+  return differs ? select.getTrueValue() : select.getFalseValue();
+}
+
+/// Whether a is `max`, or the larger one of it and something else.
+bool isAtLeast(Value a, Value max) {
+  if (a == max) return true;
+  auto larger = a.getDefiningOp<arith::MaximumFOp>();
+  return larger && (isAtLeast(larger.getLhs(), max) || isAtLeast(larger.getRhs(), max));
+}
+
+/// The a of exp(z - a), of which there is one in a row; null for other operations.
+Value shiftOf(Operation *op) {
+  auto difference = op->getOperand(0).getDefiningOp<arith::SubFOp>();
+  auto shift = difference ? difference.getRhs().getDefiningOp<tile::BroadcastOp>() : nullptr;
+  return shift && tile::tileType(shift.getValue()).getNumElements() == 1 ? shift.getValue() : Value();
+}
+
+} // namespace
+
+void KeptExponentials::choose(ArrayRef<ScheduledOp> ops, Value width) {
+  auto isHere = [&](const ScheduledOp &op) { return op.isLong && sameValue(op.width, width); };
+  for (const ScheduledOp &candidate : ops) {
+    auto online = dyn_cast<tile::MaxSumExpOp>(candidate.op);
+    if (!online || !isHere(candidate) || tile::rowsOf(online.getValue().getType()) != 1) continue;
+    for (const ScheduledOp &user : ops) {
+      Value shift = isa<math::ExpOp>(user.op) && isHere(user) ? shiftOf(user.op) : Value();
+      if (!shift || user.sweep <= candidate.sweep || !isAtLeast(shift, online.getMax())) continue;
+      Value x = online.getValue(), z = user.op->getOperand(0).getDefiningOp<arith::SubFOp>().getLhs();
+      if (elsewhere(x) == elsewhere(z)) of[user.op] = x != z;
+    }
+    if (of.empty()) continue;
+    sum = online;
+    return;
+  }
+}
+
+bool KeptExponentials::serve(ArrayRef<Operation *> ops, Value leftOut) const {
+  return llvm::any_of(ops, [&](Operation *op) {
+    auto found = of.find(op);
+    return found != of.end() && (leftOut || !found->second);
+  });
+}
+
+void KeptExponentials::begin(TileBuilder &b, Value interiorEnd, Value leftOut, int64_t block) {
+  Type vector = tile::ViewType::get(b.getContext(), 1, b.getF32Type());
+  const int64_t room = columns / block * block;
+  terms = b.create<tile::OnChipOp>(vector, room);
+  maxima = b.create<tile::OnChipOp>(vector, room / block);
+  end = interiorEnd, position = leftOut;
+  kept = b.create<arith::MinSIOp>(end, b.index(room));
+}
+
+static Value blockNumber(TileBuilder &b, Value column, RankedTensorType block) {
+  return b.create<arith::DivUIOp>(column, b.index(block.getDimSize(1)));
+}
+
+void KeptExponentials::store(TileBuilder &b, Value e, Value max, Value column) const {
+  b.create<tile::StoreOp>(e, terms, column, /*interior=*/true);
+  b.create<tile::StoreOp>(max, maxima, blockNumber(b, column, tile::tileType(e)), /*interior=*/false);
+}
+
+Value KeptExponentials::load(TileBuilder &b, Operation *exp, RankedTensorType block, Value column) const {
+  Value e = b.create<tile::LoadOp>(block, terms, ValueRange(column), Value(), /*interior=*/true);
+  Value shift = shiftOf(exp);
+  Value max = b.create<tile::LoadOp>(tile::tileType(shift), maxima, ValueRange(blockNumber(b, column, block)),
+                                     Value(), /*interior=*/false);
+  Value factor = b.create<math::ExpOp>(b.create<arith::SubFOp>(max, shift));
+  return b.create<arith::MulFOp>(e, b.spread(factor, e));
+}
+
+} // namespace tilewright
