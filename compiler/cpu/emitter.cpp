@@ -111,8 +111,13 @@ void Emitter::store(Value pointer, Value vector, Value mask) {
 }
 
 Value Emitter::loadScalar(Value pointer, Type element, Value live) {
-  Value loaded = asMemoryType(b, load(pointer, element, 1, splat(live, 1)), memoryType(element));
-  return asMemoryType(b, b.create<vector::ExtractOp>(loaded, ArrayRef<int64_t>{0}), element);
+  return only(load(pointer, element, 1, splat(live, 1)));
+}
+
+Value Emitter::only(Value vector) {
+  Type element = getElementTypeOrSelf(vector);
+  Value stored = asMemoryType(b, vector, memoryType(element));
+  return asMemoryType(b, b.create<vector::ExtractOp>(stored, ArrayRef<int64_t>{0}), element);
 }
 
 void Emitter::storeScalar(Value pointer, Value scalar, Value live) {

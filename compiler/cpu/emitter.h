@@ -49,6 +49,7 @@ public:
   Value load(Value pointer, Type element, int64_t lanes, Value mask = {});
   void store(Value pointer, Value vector, Value mask = {});
   Value loadScalar(Value pointer, Type element, Value live); ///< zero when `live` (i1) is false
+  Value only(Value vector);                                  ///< its element, of a vector of one
   void storeScalar(Value pointer, Value scalar, Value live);
 
   /// bf16 or f16 to fp32 and back (to nearest even, NaN stays NaN), on scalars and vectors.

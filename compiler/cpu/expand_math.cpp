@@ -44,10 +44,14 @@ static void callLibrary(Operation *op, const char *name, ModuleOp module) {
 
 namespace {
 
-/// exp(x) = 2^n · p(f), n = round(x / ln 2), f = x - n ln 2 in two parts (Cody and Waite). p is the
-/// polynomial of the Cephes library's expf. 2^n is multiplied in two steps, so that results reach from the
-/// smallest denormal to infinity. Rounding by adding 1.5·2²³ leaves n in the low bits; a NaN passes through
-/// every step.
+/// exp(x) = 2^n · p(f), n = round(x / ln 2), f = x - n ln 2 in two parts (Cody and Waite). p is a minimax
+/// polynomial with p(0) = p'(0) = 1, off by less than 2⁻²⁷. 2^n is multiplied in two steps, so that results
+/// reach from the smallest denormal to infinity. Rounding by adding 1.5·2²³ leaves n in the low bits, and
+/// with it the bias of the steps' exponents. A NaN passes through every step.
+///
+/// With `afn`, x is a difference, which was rounded by up to |x|·2⁻²⁴, and is not positive; and results below
+/// 2⁻¹²⁶ count for nothing. One step will do for 2^n then, one part for ln 2, which adds |x|·2⁻²⁸, and a
+/// polynomial that is off by 2⁻²³.
 struct ExpandExp : OpRewritePattern<math::ExpOp> {
   ExpandExp(MLIRContext *context) : OpRewritePattern(context, /*benefit=*/2) {}
 
@@ -67,33 +71,36 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
       Value isBeyond = b.create<arith::CmpFOp>(beyond, x, number(bound));
       return b.create<arith::SelectOp>(isBeyond, number(bound), x);
     };
-    auto powerOfTwo = [&](Value exponent) -> Value {
-      Value biased = b.create<arith::AddIOp>(exponent, integer(127));
+    auto powerOfTwo = [&](Value biased) -> Value { // all but the lowest bits leave by the shift
       return b.create<arith::BitcastOp>(type, b.create<arith::ShLIOp>(biased, integer(23)));
     };
 
-    Value x = limit(arith::CmpFPredicate::OLT, op.getOperand(), -110.0f); // exp is 0
-    x = limit(arith::CmpFPredicate::OGT, x, 90.0f);                       // exp is infinite
-    const float magic = 12582912.0f;                                      // 1.5·2²³
+    const bool isApproximate = arith::bitEnumContainsAll(op.getFastmath(), arith::FastMathFlags::afn);
+    Value x = limit(arith::CmpFPredicate::OLT, op.getOperand(), isApproximate ? -88.0f : -110.0f); // exp is 0
+    if (!isApproximate) x = limit(arith::CmpFPredicate::OGT, x, 90.0f); // exp is infinite
+    const float magic = 12582912.0f + (isApproximate ? 127 : 254);      // 1.5·2²³ and the biases
     Value shifted = fma(x, number(1.44269504088896341f), number(magic));
-    Value rounded = b.create<arith::SubFOp>(shifted, number(magic));
-    Value f = fma(rounded, number(-0.693359375f), x);
-    f = fma(rounded, number(2.12194440e-4f), f);
-
-    // Pairs of terms side by side (Estrin): half as long a chain as one term after the other.
-    Value square = b.create<arith::MulFOp>(f, f);
-    auto pair = [&](float upper, float lower) { return fma(number(upper), f, number(lower)); };
-    Value p = fma(pair(1.9875691500e-4f, 1.3981999507e-3f), square, pair(8.3334519073e-3f, 4.1665795894e-2f));
-    p = fma(p, square, pair(1.6666665459e-1f, 5.0000001201e-1f));
-    p = fma(p, square, f);
-    p = b.create<arith::AddFOp>(p, number(1.0f));
-
-    // The bits of 1.5·2²³ + n, and half of them: what is there beside n and n/2 leaves by the shift of 23.
+    Value n = b.create<arith::SubFOp>(shifted, number(magic));
     Value bits = b.create<arith::BitcastOp>(integers, shifted);
+    auto polynomial = [&](Value f, ArrayRef<float> coefficients) {
+      Value p = number(coefficients.front());
+      for (float next : coefficients.drop_front())
+        p = fma(p, f, number(next));
+      return p;
+    };
+
+    if (isApproximate) {
+      Value p = polynomial(fma(n, number(-0.693147181f), x),
+                           {8.31250101e-3f, 4.18903306e-2f, 0.166671157f, 0.499992311f, 1.0f, 1.0f});
+      rewriter.replaceOpWithNewOp<arith::MulFOp>(op, p, powerOfTwo(bits));
+      return success();
+    }
+    Value f = fma(n, number(2.12194440e-4f), fma(n, number(-0.693359375f), x));
+    Value p =
+        polynomial(f, {1.38145394e-3f, 8.36874545e-3f, 4.1668389e-2f, 0.166665211f, 0.49999994f, 1.0f, 1.0f});
     Value half = b.create<arith::ShRUIOp>(bits, integer(1));
-    Value rest = b.create<arith::SubIOp>(bits, half);
     p = b.create<arith::MulFOp>(p, powerOfTwo(half));
-    rewriter.replaceOpWithNewOp<arith::MulFOp>(op, p, powerOfTwo(rest));
+    rewriter.replaceOpWithNewOp<arith::MulFOp>(op, p, powerOfTwo(b.create<arith::SubIOp>(bits, half)));
     return success();
   }
 };

@@ -3,8 +3,10 @@
 #include "compiler/cpu/index_sign.h"
 #include "compiler/cpu/nest_plan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace tilewright::cpu {
 
@@ -18,13 +20,20 @@ struct RowAccess {
   Value pointer, live, first;
 };
 
+/// Vectors side by side, at most.
 constexpr int64_t kSideBySide = 4;
+/// Of these, those that functions are made of where there are 16 registers: their polynomials' numbers and
+/// more vectors would not fit.
+constexpr int64_t kFunctionsSideBySide = 2;
+
+/// As many as make a second loop, which has no masks, worth its code.
+constexpr int64_t kStripsForTwoLoops = 8;
 
 class NestEmitter {
 public:
   NestEmitter(FunctionLowering &lowering, const NestPlan &plan)
       : lowering(lowering), e(lowering.emitter()), b(e.b), plan(plan),
-        lanes(stripLanes(lowering, e.machine, plan)) {}
+        widest(stripLanes(lowering, e.machine, plan)), lanes(widest) {}
 
   void emit() {
     allocateResults();
@@ -65,6 +74,25 @@ private:
     return llvm::all_of(op->getOperands(), [&](Value operand) {
       return !tileType(operand) || isOfInterior(lowering, operand, seen);
     });
+  }
+
+  /// Vectors of a phase's strips: fewer where it evaluates functions and registers are few.
+  int64_t phaseLanes(ArrayRef<const Sink *> sinks) {
+    const int64_t narrow = kFunctionsSideBySide * e.machine.lanes;
+    if (widest <= narrow || e.machine.registers > 16) return widest;
+    llvm::DenseSet<Value> seen;
+    return llvm::any_of(sinks, [&](const Sink *sink) { return hasFunction(sink->value, seen); }) ? narrow
+                                                                                                 : widest;
+  }
+
+  /// Whether a strip of the value takes a polynomial.
+  bool hasFunction(Value value, llvm::DenseSet<Value> &seen) const {
+    Operation *op = value.getDefiningOp();
+    if (!op || lowering.buffer(value) || !isWide(value) || !seen.insert(value).second) return false;
+    if (isa<math::MathDialect>(op->getDialect()) && !isa<math::SqrtOp, math::RsqrtOp, math::AbsFOp>(op))
+      return true;
+    return llvm::any_of(op->getOperands(),
+                        [&](Value operand) { return tileType(operand) && hasFunction(operand, seen); });
   }
 
   // ---- what is emitted, in order ----
@@ -119,24 +147,74 @@ private:
     for (const Sink &sink : plan.sinks) {
       if (!isWide(sink.value) || (sink.kind == Sink::Kind::store ? last : phaseOf(sink)) != phase) continue;
       sinks.push_back(&sink);
-      if (reducesColumns(sink))
-        initial.push_back(e.splat(neutralElement(cast<tile::ReduceOp>(sink.op)), lanes));
     }
     if (sinks.empty()) return;
-    auto loop = b.create<scf::ForOp>(e.index(0), e.index(plan.columns), e.index(lanes), initial);
+    lanes = phaseLanes(sinks);
+    for (const Sink *sink : sinks)
+      if (reducesColumns(*sink))
+        initial.push_back(e.splat(neutralElement(cast<tile::ReduceOp>(sink->op)), lanes));
+    isRepeated = phase > 0;
+    SmallVector<Value> reduced(initial.begin(), initial.end());
+    Value whole = wholeStrips(sinks);
+    if (whole) reduced = emitStrips(sinks, e.index(0), whole, reduced, /*areWhole=*/true);
+    reduced = emitStrips(sinks, whole ? whole : e.index(0), e.index(plan.columns), reduced, false);
+    unsigned number = 0;
+    for (const Sink *sink : sinks)
+      if (reducesColumns(*sink)) {
+        auto reduce = cast<tile::ReduceOp>(sink->op);
+        rowValues[reduce.getResult()] = reduceLanes(reduce, reduced[number++]);
+      }
+  }
+
+  /// The loop over a phase's strips from one column to another: what its reductions along the row come to.
+  SmallVector<Value> emitStrips(ArrayRef<const Sink *> sinks, Value begin, Value end, ValueRange initial,
+                                bool areWhole) {
+    auto loop = b.create<scf::ForOp>(begin, end, e.index(lanes), initial);
     columnLoop = loop;
+    isWhole = areWhole;
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(loop.getBody());
       emitStrip(sinks, loop);
     }
     columnLoop = nullptr;
-    unsigned number = 0;
-    for (const Sink *sink : sinks)
-      if (reducesColumns(*sink)) {
-        auto reduce = cast<tile::ReduceOp>(sink->op);
-        rowValues[reduce.getResult()] = reduceLanes(reduce, loop.getResult(number++));
+    isWhole = false;
+    return SmallVector<Value>(loop.getResults());
+  }
+
+  /// Where the strips end that need no mask, of a phase in which others may. Null where no strip needs one,
+  /// or there are too few for a loop of their own.
+  Value wholeStrips(ArrayRef<const Sink *> sinks) {
+    if (plan.columns % lanes != 0 || plan.columns < kStripsForTwoLoops * lanes) return {};
+    llvm::SetVector<Operation *> accessing;
+    llvm::DenseSet<Value> seen;
+    for (const Sink *sink : sinks) {
+      if (sink->kind == Sink::Kind::store) accessing.insert(sink->op);
+      addLoads(sink->value, accessing, seen);
+    }
+    Value end;
+    for (Operation *op : accessing) {
+      if (op->hasAttr("interior")) continue;
+      RowAccess access = rowAccess(op);
+      Value live = access.live;
+      if (access.first) {
+        Value beginsInside = b.create<arith::CmpIOp>(arith::CmpIPredicate::sle, access.first, e.index(0));
+        live = b.create<arith::SelectOp>(beginsInside, live, e.index(0));
       }
+      end = end ? e.minimum(end, live) : live;
+    }
+    if (!end) return {};
+    return e.mul(b.createOrFold<arith::DivUIOp>(e.clamp(end, 0, plan.columns), e.index(lanes)),
+                 e.index(lanes));
+  }
+
+  /// The loads of rows that a strip of the value takes.
+  void addLoads(Value value, llvm::SetVector<Operation *> &loads, llvm::DenseSet<Value> &seen) const {
+    Operation *op = value.getDefiningOp();
+    if (!op || lowering.buffer(value) || !isWide(value) || !seen.insert(value).second) return;
+    if (isa<tile::LoadOp, tile::LoadRowsOp>(op)) loads.insert(op);
+    for (Value operand : op->getOperands())
+      if (tileType(operand)) addLoads(operand, loads, seen);
   }
 
   void emitStrip(ArrayRef<const Sink *> sinks, scf::ForOp loop) {
@@ -239,6 +317,10 @@ private:
     if (isa<tile::LoadOp, tile::LoadRowsOp>(op)) {
       RowAccess access = rowAccess(op);
       Type element = tileType(value).getElementType();
+      if (isRepeated && op->hasAttr("interior")) {
+        Value ahead = e.address(access.pointer, e.add(column, e.index(plan.columns)), element);
+        b.create<LLVM::Prefetch>(ahead, /*rw=*/0, /*hint=*/3, /*cache=*/1);
+      }
       return e.load(e.address(access.pointer, column, element), element, lanes, stripMask(op, access));
     }
     return cloneOn(
@@ -373,7 +455,7 @@ private:
 
   /// Null where every column of every strip is there.
   Value stripMask(Operation *op, const RowAccess &access) {
-    if (op->hasAttr("interior")) return partMask;
+    if (isWhole || op->hasAttr("interior")) return partMask;
     Value mask =
         e.laneMask(e.sub(access.live, column), lanes, access.first ? e.sub(access.first, column) : Value());
     return partMask ? e.both(mask, partMask) : mask;
@@ -420,7 +502,7 @@ private:
   }
   Value loadScalarFrom(const TileBuffer &buffer, Value atRow) {
     Value loaded = e.load(placeIn(buffer, atRow, e.index(0)), storedType(buffer.element), 1);
-    return fromStored(b.create<vector::ExtractOp>(loaded, ArrayRef<int64_t>{0}), buffer.element);
+    return fromStored(e.only(loaded), buffer.element);
   }
   void storeScalarTo(const TileBuffer &buffer, Value atRow, Value value) {
     e.store(placeIn(buffer, atRow, e.index(0)), e.splat(toStored(value), 1));
@@ -486,9 +568,12 @@ private:
   Emitter &e;
   ImplicitLocOpBuilder &b;
   const NestPlan &plan;
-  int64_t lanes;
+  const int64_t widest;
+  int64_t lanes; ///< of the strips at hand
   Operation *rowLoop = nullptr, *columnLoop = nullptr;
   Value row, column, partMask;
+  bool isWhole = false;                       ///< no lane of the strip at hand lies outside a view
+  bool isRepeated = false;                    ///< the row has been read by an earlier phase
   llvm::MapVector<Value, TileBuffer> pending; ///< what becomes a buffer when the nest is done
   DenseMap<Value, Value> stripValues, rowValues;
   DenseMap<Value, int> phases;

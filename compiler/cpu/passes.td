@@ -43,6 +43,8 @@ def ExpandMath : Pass<"expand-math", "::mlir::ModuleOp"> {
   let description = [{
     `math` functions of vectors become polynomial approximations, a few units in the last place from the truth;
     transcendental functions of scalars become calls of the C library. What a processor has an instruction for stays.
+    An `exp` with the flag `afn` has a difference for an operand, which is not positive; it may be off by 2⁻²³, and 0
+    where it is below 2⁻¹²⁶.
 
     ```mlir
     %y = math.log1p %x : f32

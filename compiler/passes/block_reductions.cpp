@@ -40,7 +40,8 @@ Value finiteOrZero(TileBuilder &b, Value m) {
 }
 
 Value exponentials(TileBuilder &b, Value x, Value m) {
-  return b.create<math::ExpOp>(b.create<arith::SubFOp>(x, b.spread(m, x)));
+  Value distance = b.create<arith::SubFOp>(x, b.spread(m, x));
+  return b.create<math::ExpOp>(distance, arith::FastMathFlags::afn);
 }
 
 MaxSumExp combineMaxSumExp(TileBuilder &b, Value m, Value s, Value x) {

@@ -184,7 +184,7 @@ private:
   IRMapping values_;
   KeptBlock kept_;
   const KeptExponentials *exponentials_ = nullptr;
-  MaxSumExp madeHere_; ///< of the sum whose terms are kept
+  MaxSumExp madeHere_;                  ///< of the sum whose terms are kept
   llvm::DenseMap<Value, bool> decided_; ///< comparisons that come out alike in the whole block
   Value columnInside_;
 };

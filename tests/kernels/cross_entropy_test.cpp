@@ -113,6 +113,31 @@ TEST_P(Logits, ImpossibleClasses) {
   EXPECT_LE(relativeError(result.dLogits, want.dLogits), 2e-5);
 }
 
+// Whole blocks of impossible classes, ahead of others whose logits are far below 0 and rise from block to
+// block.
+TEST_P(Logits, ImpossibleBlocks) {
+  const int64_t classes = 9000, impossible = 3000;
+  for (const int64_t label : {int64_t{10}, int64_t{4000}, classes - 1}) {
+    LossCase data = logitsCase(DataKind::random, 2, classes, ElementType::f32);
+    data.label[0] = label;
+    for (int64_t j = 0; j < classes; ++j) {
+      const bool isPossible = j >= impossible || j == label;
+      data.x[j] = isPossible ? data.x[j] - 1000 + 0.01f * j : -std::numeric_limits<float>::infinity();
+    }
+    LossCall call;
+    call.reduction = Reduction::none;
+    const LossResult result = runCrossEntropy(*runtime, data, call);
+    const ReferenceResult want = logitsReferenceFor(data, call);
+    ASSERT_TRUE(result.status.ok()) << result.status.message();
+    EXPECT_NEAR(result.loss[0], want.loss[0], 1e-3) << label;
+    EXPECT_LE(relativeError(result.dLogits, want.dLogits), 1e-4) << label;
+    for (int64_t j = 0; j < impossible; ++j)
+      if (j != label) {
+        EXPECT_EQ(result.dLogits[j], 0) << j;
+      }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Logits, testing::ValuesIn(testDevices()),
                          [](const auto &info) { return info.param; });
 

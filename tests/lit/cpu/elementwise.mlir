@@ -1,8 +1,14 @@
 // RUN: tile-opt %s --split-input-file --lower-to-vector="lanes=8" --cse | FileCheck %s
 
-// A row of 64 numbers is eight strips; what lies outside the views is masked off.
+// A row of 64 numbers is eight strips. Those that lie inside all views have no masks; in the others, what lies outside
+// is masked off.
 // CHECK-LABEL: func.func @vector_add(%arg0: !llvm.ptr, %arg1: !llvm.ptr, %arg2: !llvm.ptr {llvm.noalias})
-// CHECK: scf.for %{{.*}} = %c0 to %c64 step %c8
+// CHECK: %[[STRIPS:.*]] = arith.divui %{{.*}}, %c8
+// CHECK: %[[WHOLE:.*]] = arith.muli %[[STRIPS]], %c8
+// CHECK: scf.for %{{.*}} = %c0 to %[[WHOLE]] step %c8
+// CHECK-NOT: masked
+// CHECK: llvm.store {{.*}} : vector<8xf32>
+// CHECK: scf.for %{{.*}} = %[[WHOLE]] to %c64 step %c8
 // CHECK: %[[X:.*]] = llvm.intr.masked.load {{.*}} -> vector<8xf32>
 // CHECK: %[[Y:.*]] = llvm.intr.masked.load {{.*}} -> vector<8xf32>
 // CHECK: %[[Z:.*]] = arith.addf %[[X]], %[[Y]] : vector<8xf32>
@@ -25,11 +31,16 @@ func.func @vector_add(%x: !tile.view<?xf32> {tile.name = "x"}, %y: !tile.view<?x
 // Two phases in each row: the sum waits for the maximum. The number that a row yields is stored after both.
 // CHECK-LABEL: func.func @max_then_sum
 // CHECK: scf.for
-// CHECK: %[[M:.*]] = scf.for {{.*}} iter_args
+// CHECK: %[[W:.*]] = scf.for {{.*}} iter_args
+// CHECK: arith.maximumf
+// CHECK: scf.yield
+// CHECK: %[[M:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[W]])
 // CHECK: arith.maximumf
 // CHECK: scf.yield
 // CHECK: vector.shuffle
-// CHECK: %[[S:.*]] = scf.for {{.*}} iter_args
+// CHECK: %[[T:.*]] = scf.for {{.*}} iter_args
+// CHECK: math.exp
+// CHECK: %[[S:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[T]])
 // CHECK: arith.subf
 // CHECK: math.exp
 // CHECK: arith.addf
