@@ -31,7 +31,7 @@ static std::unique_ptr<Pass> createStreamRowsFor(const Target &target, const Com
   // once.
   rows.block = options.schedule.rowBlock;
   rows.bytes = isCpu ? 0 : 4096;
-  rows.interior = options.schedule.rowUnroll ? options.schedule.rowUnroll : isCpu ? 1 : 4;
+  rows.interior = options.schedule.rowUnroll ? options.schedule.rowUnroll : 4;
   rows.keptBytes = options.schedule.rowBytes;
   rows.partners = options.schedule.rowPartners;
   if (isCpu) rows.keptExponentials = kKeptExponentials;
