@@ -1,12 +1,10 @@
 #include "compiler/cpu/nest.h"
 
 #include "compiler/cpu/index_sign.h"
-#include "compiler/cpu/nest_plan.h"
+#include "compiler/cpu/nest_strips.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
 
 namespace tilewright::cpu {
 
@@ -20,20 +18,14 @@ struct RowAccess {
   Value pointer, live, first;
 };
 
-/// Vectors side by side, at most.
-constexpr int64_t kSideBySide = 4;
-/// Of these, those that functions are made of where there are 16 registers: their polynomials' numbers and
-/// more vectors would not fit.
-constexpr int64_t kFunctionsSideBySide = 2;
-
 /// As many as make a second loop, which has no masks, worth its code.
 constexpr int64_t kStripsForTwoLoops = 8;
 
 class NestEmitter {
 public:
   NestEmitter(FunctionLowering &lowering, const NestPlan &plan)
-      : lowering(lowering), e(lowering.emitter()), b(e.b), plan(plan),
-        widest(stripLanes(lowering, e.machine, plan)), lanes(widest) {}
+      : lowering(lowering), e(lowering.emitter()), b(e.b), plan(plan), widest(widestStrip(lowering, plan)),
+        lanes(widest) {}
 
   void emit() {
     allocateResults();
@@ -48,53 +40,6 @@ public:
   }
 
 private:
-  /// Several vectors side by side in the interior of streamed rows: polynomials and reductions are long
-  /// chains, of which a processor sees too few at once.
-  static int64_t stripLanes(const FunctionLowering &lowering, const Machine &machine, const NestPlan &plan) {
-    const int64_t wide = kSideBySide * machine.lanes;
-    llvm::DenseSet<Value> seen;
-    const bool isInterior =
-        plan.columns % wide == 0 && llvm::all_of(plan.sinks, [&](const Sink &sink) {
-          if (tileType(sink.value).getDimSize(1) == 1) return true;
-          const bool isStore = isa_and_nonnull<tile::StoreOp, tile::StoreRowsOp, tile::ReduceAddOp>(sink.op);
-          return isOfInterior(lowering, sink.value, seen) && (!isStore || sink.op->hasAttr("interior"));
-        });
-    return isInterior ? wide : machine.lanes;
-  }
-
-  /// Whether a strip of the value needs no mask: of memory, or as the truth values that a processor without
-  /// AVX-512 takes apart where they are of several vectors. A value in `seen` was asked for: the first that
-  /// is not of the interior ends the search, so all the others are.
-  static bool isOfInterior(const FunctionLowering &lowering, Value value, llvm::DenseSet<Value> &seen) {
-    if (!seen.insert(value).second) return true;
-    Operation *op = value.getDefiningOp();
-    if (!op || lowering.buffer(value) || tileType(value).getDimSize(1) == 1) return true;
-    if (tileType(value).getElementType().isInteger(1)) return false;
-    if (isa<tile::LoadOp, tile::LoadRowsOp>(op)) return op->hasAttr("interior");
-    return llvm::all_of(op->getOperands(), [&](Value operand) {
-      return !tileType(operand) || isOfInterior(lowering, operand, seen);
-    });
-  }
-
-  /// Vectors of a phase's strips: fewer where it evaluates functions and registers are few.
-  int64_t phaseLanes(ArrayRef<const Sink *> sinks) {
-    const int64_t narrow = kFunctionsSideBySide * e.machine.lanes;
-    if (widest <= narrow || e.machine.registers > 16) return widest;
-    llvm::DenseSet<Value> seen;
-    return llvm::any_of(sinks, [&](const Sink *sink) { return hasFunction(sink->value, seen); }) ? narrow
-                                                                                                 : widest;
-  }
-
-  /// Whether a strip of the value takes a polynomial.
-  bool hasFunction(Value value, llvm::DenseSet<Value> &seen) const {
-    Operation *op = value.getDefiningOp();
-    if (!op || lowering.buffer(value) || !isWide(value) || !seen.insert(value).second) return false;
-    if (isa<math::MathDialect>(op->getDialect()) && !isa<math::SqrtOp, math::RsqrtOp, math::AbsFOp>(op))
-      return true;
-    return llvm::any_of(op->getOperands(),
-                        [&](Value operand) { return tileType(operand) && hasFunction(operand, seen); });
-  }
-
   // ---- what is emitted, in order ----
 
   void allocateResults() {
@@ -149,7 +94,7 @@ private:
       sinks.push_back(&sink);
     }
     if (sinks.empty()) return;
-    lanes = phaseLanes(sinks);
+    lanes = stripOf(lowering, sinks, widest);
     for (const Sink *sink : sinks)
       if (reducesColumns(*sink))
         initial.push_back(e.splat(neutralElement(cast<tile::ReduceOp>(sink->op)), lanes));
@@ -186,14 +131,8 @@ private:
   /// or there are too few for a loop of their own.
   Value wholeStrips(ArrayRef<const Sink *> sinks) {
     if (plan.columns % lanes != 0 || plan.columns < kStripsForTwoLoops * lanes) return {};
-    llvm::SetVector<Operation *> accessing;
-    llvm::DenseSet<Value> seen;
-    for (const Sink *sink : sinks) {
-      if (sink->kind == Sink::Kind::store) accessing.insert(sink->op);
-      addLoads(sink->value, accessing, seen);
-    }
     Value end;
-    for (Operation *op : accessing) {
+    for (Operation *op : rowAccesses(lowering, sinks)) {
       if (op->hasAttr("interior")) continue;
       RowAccess access = rowAccess(op);
       Value live = access.live;
@@ -206,15 +145,6 @@ private:
     if (!end) return {};
     return e.mul(b.createOrFold<arith::DivUIOp>(e.clamp(end, 0, plan.columns), e.index(lanes)),
                  e.index(lanes));
-  }
-
-  /// The loads of rows that a strip of the value takes.
-  void addLoads(Value value, llvm::SetVector<Operation *> &loads, llvm::DenseSet<Value> &seen) const {
-    Operation *op = value.getDefiningOp();
-    if (!op || lowering.buffer(value) || !isWide(value) || !seen.insert(value).second) return;
-    if (isa<tile::LoadOp, tile::LoadRowsOp>(op)) loads.insert(op);
-    for (Value operand : op->getOperands())
-      if (tileType(operand)) addLoads(operand, loads, seen);
   }
 
   void emitStrip(ArrayRef<const Sink *> sinks, scf::ForOp loop) {
