@@ -16,7 +16,7 @@ constexpr GpuSpeed kSpeeds[] = {
 
 /// Multiply-adds of other types take so many times as long.
 double typeFactor(const Scheme &scheme) {
-  constexpr double kTf32 = 2, kF16 = 1.05; // whose bits change more, at the power limit
+  constexpr double kTf32 = 1.88, kF16 = 1.05; // at the power limit
   return scheme.tf32 ? kTf32 : scheme.element == ElementType::f16 ? kF16 : 1;
 }
 
@@ -77,18 +77,22 @@ private:
 
   /// Kernels that read or write whole matrices take their bytes' time, and all kernels are launched.
   double others() const {
-    constexpr double kLaunches = 11; // of a chunk
+    constexpr double kLaunches = 11;    // of a chunk
+    constexpr double kSortedRow = 8e-9; // seconds, of many rows that are sorted by their labels
     const double x =
         bytesOfNumbers(static_cast<double>(s_.rows) * static_cast<double>(s_.hidden), s_.element);
     const double w = static_cast<double>(s_.classes) * static_cast<double>(s_.hidden);
-    double bytes = 3 * x;                    // rows and their labels' rows of W, gathered
-    if (s_.wantsGradients()) bytes += 2 * x; // scaled
+    const double tiles = static_cast<double>(ceilDiv(s_.classes, c_.forward.block.columns));
+    double bytes = 3 * x; // rows and their labels' rows of W, gathered
+    bytes += 2 * 3 * sizeof(float) * static_cast<double>(s_.rows) * tiles; // sums and largest logits
+    if (s_.wantsGradients()) bytes += 2 * x;                               // scaled
     if (s_.dWeight) bytes += x + 4 * x / static_cast<double>(elementBytes(s_.element));         // u
     if (s_.dWeight && elementBytes(*s_.dWeight) == 2 && c_.weightParts(s_) > 1) bytes += 6 * w; // rounded
     if (s_.dHidden && isTransposed(s_, c_, ProductKind::dHidden)) bytes += 8 * w;
     if (s_.dWeight && isTransposed(s_, c_, ProductKind::dWeight))
       bytes += 8 * static_cast<double>(s_.rows) * static_cast<double>(s_.classes);
-    return bytes / speed_.bytes + kLaunches * static_cast<double>(c_.chunks(s_)) * speed_.launch;
+    const double sorted = sortsByDigits(s_, c_) ? kSortedRow * static_cast<double>(s_.rows) : 0;
+    return sorted + bytes / speed_.bytes + kLaunches * static_cast<double>(c_.chunks(s_)) * speed_.launch;
   }
 
   const Scheme &s_;

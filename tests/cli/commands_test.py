@@ -3,6 +3,7 @@
 
 import json
 import os
+import subprocess
 
 import cli
 
@@ -10,7 +11,7 @@ import cli
 class CommandsTest(cli.CliTest):
     def test_help_of_everything(self):
         overview = self.succeed("--help")
-        for command in ("demo", "run", "tune", "bench", "emit", "inspect", "cache"):
+        for command in ("demo", "run", "tune", "bench", "emit", "inspect", "plan", "cache"):
             self.assertIn(f"tilewright {command}", overview)
             self.assertIn(f"tilewright {command}: ", self.succeed(command, "--help"))
         self.assertIn("--workspace-limit BYTES", self.succeed("run", "--hidden", "absent", "--help"))
@@ -152,6 +153,7 @@ class CommandsTest(cli.CliTest):
         with open(self.path("grid.json")) as file:
             results = json.load(file)["problems"]
         self.assertEqual([(result["model"], result["rows"]) for result in results], [("small", 64), ("smaller", 1)])
+        self.check_drawing(results)
         with open(self.path("heads.json"), "w") as file:
             json.dump([{"model": "no classes", "rows": 64, "hidden": 32}], file)
         for words, found in ((("--grid", "heads.json"), '"classes"'), (("--grid", "none.json"), "none.json"),
@@ -159,6 +161,21 @@ class CommandsTest(cli.CliTest):
             done = self.tilewright("bench", *words)
             self.assertEqual(done.returncode, 2)
             self.assertIn(found, done.stderr.decode())
+
+    def check_drawing(self, results):
+        def plot():
+            return subprocess.run([os.path.abspath("tools/plot_grid"), self.path("grid.json"), self.path("grid.svg")],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=200)
+        done = plot()
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"beside a baseline", done.stderr)
+        with open(self.path("grid.json"), "w") as file:
+            json.dump({"problems": [dict(result, ratio=1.5) for result in results]}, file)
+        done = plot()
+        if b"matplotlib is not installed" not in done.stderr:
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            with open(self.path("grid.svg")) as file:
+                self.assertIn("<svg", file.read(2000))
 
     def test_plan(self):
         text = self.succeed("plan", "--shape", "16384,4096,128256", "--dtype", "bf16", "--for", "h200")
