@@ -28,6 +28,7 @@ int64_t Target::sharedLimit() const {
 
 StatusOr<Target> parseTarget(const std::string &name) {
   if (name == "cpu") return hostTarget();
+  if (name == "aarch64") return Target{TargetKind::cpu, name, "+neon"};
   std::string choices = "cpu";
   for (const char *arch : kNvidiaArchs) {
     if (name == arch) return Target{TargetKind::nvptx, name, ""};
@@ -36,7 +37,7 @@ StatusOr<Target> parseTarget(const std::string &name) {
   if (!namesGpu(name))
     if (StatusOr<Target> processor = namedProcessor(name); processor.ok()) return processor;
   return userError("target '" + name + "' is not known; choices: " + choices +
-                   ", or an x86-64 processor as LLVM names it: x86-64-v3, znver4, …");
+                   ", aarch64, or an x86-64 processor as LLVM names it: x86-64-v3, znver4, …");
 }
 
 bool namesGpu(const std::string &target) { return target.rfind("sm_", 0) == 0; }

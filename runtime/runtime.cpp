@@ -28,6 +28,9 @@ std::optional<int> cudaIndex(const std::string &name) {
 StatusOr<std::unique_ptr<Device>> openCpu(int threads, const std::string &name) {
   if (name.empty() || name == "cpu") return std::unique_ptr<Device>(std::make_unique<CpuDevice>(threads));
   TW_ASSIGN_OR_RETURN(Target target, parseTarget(name));
+  if (target.isAarch64())
+    return userError("expected a target whose code this processor runs, found '" + name +
+                     "'; tilewright emit writes code for it");
   const std::string missing = missingFeatures(target.features, hostTarget().features);
   if (!missing.empty())
     return userError("expected a target whose code this processor runs, found '" + name + "', which has " +

@@ -16,19 +16,28 @@
 
 namespace tilewright::cpu {
 
+/// By LLVM's name.
+static std::string processorOf(const Target &target) { return target.isAarch64() ? "generic" : target.arch; }
+
 static StatusOr<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Target &target, int optLevel) {
   static const bool initialised = [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
     return true;
   }();
   (void)initialised;
-  std::string triple = llvm::sys::getProcessTriple(), error;
+  std::string error;
+  const std::string triple = target.isAarch64() ? "aarch64-unknown-linux-gnu" : llvm::sys::getProcessTriple();
   const llvm::Target *found = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!found) return compileError("LLVM has no code generator for " + triple + ": " + error);
   auto level = llvm::CodeGenOpt::getLevel(optLevel).value_or(llvm::CodeGenOptLevel::Default);
-  std::unique_ptr<llvm::TargetMachine> machine(found->createTargetMachine(
-      triple, target.arch, target.features, llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt, level));
+  std::unique_ptr<llvm::TargetMachine> machine(
+      found->createTargetMachine(triple, processorOf(target), target.features, llvm::TargetOptions(),
+                                 llvm::Reloc::PIC_, std::nullopt, level));
   if (!machine) return compileError("LLVM cannot generate code for processor '" + target.arch + "'");
   return machine;
 }
@@ -46,7 +55,7 @@ StatusOr<std::string> emitObject(mlir::ModuleOp module, const Target &target, in
   code->setTargetTriple(machine->getTargetTriple().str());
   for (llvm::Function &function : *code)
     if (!function.isDeclaration()) {
-      function.addFnAttr("target-cpu", target.arch);
+      function.addFnAttr("target-cpu", processorOf(target));
       function.addFnAttr("target-features", target.features);
     }
   optimise(*code, *machine, optLevel);

@@ -20,6 +20,8 @@ Machine machineFor(const Target &target, int64_t contractionStep) {
     machine.tiles = has("+amx-tile") && has("+amx-bf16");
   } else if (has("+avx2") && has("+fma")) {
     machine.lanes = 8;
+  } else if (has("+neon")) {
+    machine.registers = 32;
   }
   return machine;
 }

@@ -1,6 +1,7 @@
 #include "compiler/cpu/nest.h"
 
 #include "compiler/cpu/index_sign.h"
+#include "compiler/cpu/nest_reductions.h"
 #include "compiler/cpu/nest_strips.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -50,7 +51,7 @@ private:
       TileBuffer sums = lowering.allocate(tileType(reduce.getResult()));
       pending[reduce.getResult()] = sums;
       overColumns(sums.columns, [&](Value column) {
-        Value neutral = neutralElement(reduce);
+        Value neutral = neutralElement(b, reduce);
         if (sums.columns == 1)
           storeScalarTo(sums, e.index(0), neutral);
         else
@@ -97,7 +98,7 @@ private:
     lanes = stripOf(lowering, sinks, widest);
     for (const Sink *sink : sinks)
       if (reducesColumns(*sink))
-        initial.push_back(e.splat(neutralElement(cast<tile::ReduceOp>(sink->op)), lanes));
+        initial.push_back(e.splat(neutralElement(b, cast<tile::ReduceOp>(sink->op)), lanes));
     isRepeated = phase > 0;
     SmallVector<Value> reduced(initial.begin(), initial.end());
     Value whole = wholeStrips(sinks);
@@ -107,7 +108,7 @@ private:
     for (const Sink *sink : sinks)
       if (reducesColumns(*sink)) {
         auto reduce = cast<tile::ReduceOp>(sink->op);
-        rowValues[reduce.getResult()] = reduceLanes(reduce, reduced[number++]);
+        rowValues[reduce.getResult()] = reduceLanes(b, reduce, reduced[number++]);
       }
   }
 
@@ -161,11 +162,11 @@ private:
         storeStripTo(pending[sink->value], row, column, value);
       } else {
         auto reduce = cast<tile::ReduceOp>(sink->op);
-        Value live = partMask
-                         ? b.create<arith::SelectOp>(partMask, value, e.splat(neutralElement(reduce), lanes))
-                         : value;
+        Value live =
+            partMask ? b.create<arith::SelectOp>(partMask, value, e.splat(neutralElement(b, reduce), lanes))
+                     : value;
         if (reduce.getAxis() == 1)
-          next.push_back(combine(reduce, loop.getRegionIterArg(next.size()), live));
+          next.push_back(combine(b, reduce, loop.getRegionIterArg(next.size()), live));
         else
           addToColumns(reduce, live);
       }
@@ -176,7 +177,7 @@ private:
   void addToColumns(tile::ReduceOp reduce, Value value) {
     const TileBuffer &sums = pending[reduce.getResult()];
     Value old = loadStripFrom(sums, e.index(0), column);
-    storeStripTo(sums, e.index(0), column, combine(reduce, old, value));
+    storeStripTo(sums, e.index(0), column, combine(b, reduce, old, value));
   }
 
   /// A sink of a column: one number a row.
@@ -190,7 +191,7 @@ private:
       return;
     }
     const TileBuffer &sum = pending[reduce.getResult()];
-    storeScalarTo(sum, e.index(0), combine(reduce, loadScalarFrom(sum, e.index(0)), value));
+    storeScalarTo(sum, e.index(0), combine(b, reduce, loadScalarFrom(sum, e.index(0)), value));
   }
 
   // ---- order ----
@@ -450,48 +451,6 @@ private:
   Value addUp(Value a, Value c) {
     if (isa<FloatType>(getElementTypeOrSelf(a))) return b.create<arith::AddFOp>(a, c);
     return b.create<arith::AddIOp>(a, c);
-  }
-
-  static arith::AtomicRMWKind kindOf(tile::ReduceOp reduce) {
-    bool isFloat = isa<FloatType>(tileType(reduce.getValue()).getElementType());
-    switch (reduce.getKind()) {
-    case tile::ReductionKind::sum:
-      return isFloat ? arith::AtomicRMWKind::addf : arith::AtomicRMWKind::addi;
-    case tile::ReductionKind::max:
-      return isFloat ? arith::AtomicRMWKind::maximumf : arith::AtomicRMWKind::maxs;
-    case tile::ReductionKind::min:
-      return isFloat ? arith::AtomicRMWKind::minimumf : arith::AtomicRMWKind::mins;
-    }
-    llvm_unreachable("every kind has a case");
-  }
-
-  Value neutralElement(tile::ReduceOp reduce) {
-    Type element = tileType(reduce.getValue()).getElementType();
-    return arith::getIdentityValue(kindOf(reduce), element, b, b.getLoc());
-  }
-
-  Value combine(tile::ReduceOp reduce, Value a, Value c) {
-    Value combined = arith::getReductionOp(kindOf(reduce), b, b.getLoc(), a, c);
-    // Which of two zeros is the larger does not matter; to find out takes two instructions of five.
-    if (auto most = combined.getDefiningOp<arith::MaximumFOp>()) most.setFastmath(arith::FastMathFlags::nsz);
-    if (auto least = combined.getDefiningOp<arith::MinimumFOp>())
-      least.setFastmath(arith::FastMathFlags::nsz);
-    return combined;
-  }
-
-  /// A tree over the lanes, the same in every run.
-  Value reduceLanes(tile::ReduceOp reduce, Value vector) {
-    for (int64_t half = lanes / 2; half >= 1; half /= 2) {
-      SmallVector<int64_t> low, high;
-      for (int64_t i = 0; i < half; ++i) {
-        low.push_back(i);
-        high.push_back(half + i);
-      }
-      Value a = b.create<vector::ShuffleOp>(vector, vector, low);
-      Value c = b.create<vector::ShuffleOp>(vector, vector, high);
-      vector = combine(reduce, a, c);
-    }
-    return b.create<vector::ExtractOp>(vector, ArrayRef<int64_t>{0});
   }
 
   FunctionLowering &lowering;

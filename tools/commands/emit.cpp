@@ -74,7 +74,7 @@ Command emitCommand() {
   command.options = {
       {"--kernel", "NAME", "one of those that `tilewright inspect` lists"},
       {"--target", "NAME",
-       "cpu: this one; x86-64-v3, znver4, …: others; sm_80, sm_90, …: GPUs; sm_90a: Hopper"},
+       "cpu: this one; x86-64-v3, znver4, …, aarch64: others; sm_80, sm_90, …: GPUs; sm_90a: Hopper"},
       {"--stage", "STAGE",
        "tile: the tile dialect; lowered: the same of static tiles, where a target's lowering starts; layout: "
        "with which "

@@ -70,6 +70,9 @@ Status exportBundle(const Arguments &arguments) {
   TW_ASSIGN_OR_RETURN(const std::string path, arguments.required("--bundle"));
   TW_ASSIGN_OR_RETURN(const std::string targetName, arguments.required("--target"));
   TW_ASSIGN_OR_RETURN(const Target target, parseTarget(targetName));
+  if (target.isAarch64())
+    return userError("--target: expected one of this library's own devices, found '" + targetName +
+                     "'; tilewright emit writes code for it");
   TW_ASSIGN_OR_RETURN(const Environment environment, readEnvironment());
   TW_ASSIGN_OR_RETURN(const DeviceInfo device, readDevice(arguments, target, environment));
   TW_ASSIGN_OR_RETURN(CoveredCalls calls, readCalls(arguments));
