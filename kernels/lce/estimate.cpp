@@ -58,9 +58,9 @@ private:
 
   double bytesOf(ProductKind kind, const ProductShape &shape) const {
     const bool adds = kind == ProductKind::dWeight && c_.weightParts(s_) > 1;
+    const double written = bytesWritten(s_, kind, shape, adds);
     const int64_t number = elementBytes(s_.operands(kind).first);
-    return operandBytes(c_[kind], shape, number, bytesWritten(s_, kind, shape, adds) > 0, device_) +
-           bytesWritten(s_, kind, shape, adds);
+    return operandBytes(c_[kind], shape, number, written > 0, device_) + written;
   }
 
   void add(const char *name, ProductKind kind) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "compiler/base/byte_text.h"
+#include "kernels/bundle_writer.h"
 #include "kernels/lce/estimate.h"
 #include "kernels/lce/tensors.h"
 #include "kernels/lce/tiling.h"
@@ -15,14 +16,13 @@ namespace tilewright {
 namespace {
 
 /// What a planner has to know of chips that this machine may not have.
-DeviceInfo chip(const std::string &name) {
-  DeviceInfo info;
-  info.name = info.fingerprint = name == "h200" ? "NVIDIA H200" : "NVIDIA H100";
-  info.memoryBytes = name == "h200" ? int64_t(150754820096) : int64_t(85017493504);
-  info.units = 132;
-  info.sharedBytes = 232448;
-  info.cacheBytes = info.lastCacheBytes = name == "h200" ? 62914560 : 52428800;
-  info.warpgroups = true;
+StatusOr<DeviceInfo> chip(const std::string &name) {
+  TW_ASSIGN_OR_RETURN(const Target hopper, parseTarget("sm_90a"));
+  DeviceInfo info = exportDevice(hopper); // an H200
+  if (name == "h200") return info;
+  info.name = "NVIDIA H100";
+  info.memoryBytes = 85017493504;
+  info.cacheBytes = info.lastCacheBytes = 52428800;
   return info;
 }
 
