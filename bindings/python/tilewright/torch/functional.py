@@ -1,6 +1,6 @@
 """The losses as functions. Each works on a CPU and on NVIDIA GPUs, under autograd, autocast and torch.compile."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Tuple, TypedDict, Union, overload
 
 import torch
 from torch import Tensor
@@ -11,15 +11,16 @@ from . import _ops
 from ._autograd import (Asked, CompiledCrossEntropy, CompiledLinearCrossEntropy, CrossEntropy, LinearPlan,
                         apply_linear, spread)
 
-if TYPE_CHECKING:  # a torch without torch.distributed has neither
+if TYPE_CHECKING:  # a torch without torch.distributed has neither of its types
     from torch.distributed import ProcessGroup
     from torch.distributed.device_mesh import DeviceMesh
+    from typing_extensions import Unpack
 
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class LossOutput(NamedTuple):
-    """A loss and what else was asked for; None for what was not.
+    """A loss and what else was asked for; None for what was not, of which type checkers do not warn.
 
     The values of the rows have target's shape (its last dimension less `shift`). Of ignored rows loss, lse and entropy
     are 0, correct is 0 and argmax is -1.
@@ -27,17 +28,52 @@ class LossOutput(NamedTuple):
 
     loss: Tensor
     """float32; no dimension, or target's shape with reduction='none'."""
-    lse: Optional[Tensor] = None
+    lse: Union[Tensor, Any] = None
     """float32: log Σ exp of the row's logits. Differentiable."""
-    entropy: Optional[Tensor] = None
+    entropy: Union[Tensor, Any] = None
     """float32: of the row's probabilities, in nats. Differentiable."""
-    correct: Optional[Tensor] = None
+    correct: Union[Tensor, Any] = None
     """int32: 1 where the class with the largest logit is the target."""
-    argmax: Optional[Tensor] = None
+    argmax: Union[Tensor, Any] = None
     """int32: the first class with the largest logit."""
-    monitored: Optional[Tensor] = None
+    monitored: Union[Tensor, Any] = None
     """float32, (6,), of the rows that are not ignored, or 0: the largest logit; the means of the 2-norm of a row's
     logits, of entropy, of lse² and of lse; the share of rows that are correct. Has no gradient."""
+
+
+class LossOptions(TypedDict, total=False):
+    """For type checkers: the keywords of both losses, without return_*, by which what is returned changes."""
+
+    reduction: str
+    ignore_index: Optional[int]
+    label_smoothing: float
+    z_loss: float
+    logit_scale: float
+    softcap: Optional[float]
+
+
+class LinearLossOptions(LossOptions, total=False):
+    """And those of `linear_cross_entropy` that a module takes, too."""
+
+    margin: Optional[Union[float, Tuple[float, float]]]
+    shift: int
+    row_weight: Optional[Tensor]
+    objective: str
+    workspace_limit: Optional[int]
+    quiet_zeros: bool
+    main_grad: bool
+    configuration: Optional[str]
+    group: Optional[Union["ProcessGroup", "DeviceMesh"]]
+    dx_reduce: str
+
+
+class _LinearKeywords(LinearLossOptions, total=False):
+    linear_bias: Optional[Tensor]
+    weight: Optional[Tensor]
+
+
+class _Keywords(LossOptions, total=False):
+    inplace_backward: bool
 
 
 def _expect(condition: bool, name: str, expected: str, found: Any) -> None:
@@ -153,6 +189,20 @@ def _row_factor(row_weight: Tensor, target: Tensor, class_weight: Optional[Tenso
     return factor * torch.where(divisor > 0, 1 / divisor, 0)
 
 
+@overload
+def linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, return_lse: Literal[False] = ...,
+    return_entropy: Literal[False] = ..., return_correct: Literal[False] = ..., return_argmax: Literal[False] = ...,
+    return_monitored: Literal[False] = ..., **keywords: "Unpack[_LinearKeywords]") -> Tensor: ...
+
+
+@overload
+def linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, return_lse: bool = ..., return_entropy: bool = ...,
+    return_correct: bool = ..., return_argmax: bool = ..., return_monitored: bool = ...,
+    **keywords: "Unpack[_LinearKeywords]") -> LossOutput: ...
+
+
 def linear_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,
@@ -161,7 +211,7 @@ def linear_cross_entropy(
     linear_bias: Optional[Tensor] = None,
     weight: Optional[Tensor] = None,
     reduction: str = "mean",
-    ignore_index: int = -100,
+    ignore_index: Optional[int] = -100,
     label_smoothing: float = 0.0,
     z_loss: float = 0.0,
     logit_scale: float = 1.0,
@@ -234,7 +284,8 @@ def linear_cross_entropy(
             issued before that product and waited for after it; NCCL has a stream of its own for a group's collectives.
 
     Returns:
-        The loss: float32 whatever the inputs' type, () or, with 'none', target's shape; or a LossOutput.
+        The loss: float32 whatever the inputs' type, () or, with 'none', target's shape; where a return_* is true, a
+        LossOutput. A type checker, which may not know a flag's value, then takes it for true.
 
     Raises:
         tilewright.UserError (a ValueError): a shape, type or option that does not fit; on a CPU a target that is no
@@ -384,13 +435,27 @@ def _output(loss, lse, entropy, correct, argmax, shape, shift, reduction, monito
     return LossOutput(loss, *(_rows_again(extra, shape, shift) for extra in (lse, entropy, correct, argmax)), monitored)
 
 
+@overload
+def cross_entropy(
+    input: Tensor, target: Tensor, weight: Optional[Tensor] = ..., *, return_lse: Literal[False] = ...,
+    return_entropy: Literal[False] = ..., return_correct: Literal[False] = ..., return_argmax: Literal[False] = ...,
+    **keywords: "Unpack[_Keywords]") -> Tensor: ...
+
+
+@overload
+def cross_entropy(
+    input: Tensor, target: Tensor, weight: Optional[Tensor] = ..., *, return_lse: bool = ...,
+    return_entropy: bool = ..., return_correct: bool = ..., return_argmax: bool = ...,
+    **keywords: "Unpack[_Keywords]") -> LossOutput: ...
+
+
 def cross_entropy(
     input: Tensor,
     target: Tensor,
     weight: Optional[Tensor] = None,
     *,
     reduction: str = "mean",
-    ignore_index: int = -100,
+    ignore_index: Optional[int] = -100,
     label_smoothing: float = 0.0,
     z_loss: float = 0.0,
     logit_scale: float = 1.0,
@@ -412,7 +477,7 @@ def cross_entropy(
         The others: as of `linear_cross_entropy`.
 
     Returns:
-        The loss, float32, or a LossOutput.
+        The loss, float32; where a return_* is true, a LossOutput.
 
     Raises:
         tilewright.UserError: as `linear_cross_entropy`.
@@ -445,7 +510,7 @@ def selected_log_probs(
     linear_bias: Optional[Tensor] = None,
     temperature: float = 1.0,
     softcap: Optional[float] = None,
-    ignore_index: int = -100,
+    ignore_index: Optional[int] = -100,
     shift: int = 0,
     workspace_limit: Optional[int] = None,
     group: Optional[Union["ProcessGroup", "DeviceMesh"]] = None,
