@@ -18,8 +18,8 @@ namespace tilewright::lce {
 /// the last pass `findSegments` and `measureSegments` make `run` and `slot` of the sorted order. Every result
 /// is the same as `rankLabels`'s.
 
-constexpr int64_t kSortedBlock = 512; ///< rows of a block
-constexpr int64_t kSortedGroup = 32;  ///< blocks of a group
+constexpr int64_t kSortedBlock = 128; ///< rows of a block
+constexpr int64_t kSortedGroup = 64;  ///< blocks of a group
 
 /// Chunks with more rows than this are sorted by digits.
 int64_t mostRankedRows(TargetKind target);

@@ -28,8 +28,8 @@ void *orThrow(void *memory) {
 
 } // namespace
 
-// The forms for arrays call these, as the standard says. Those that do not throw would, too; but a sanitizer has its
-// own, whose memory `free` may not take.
+// The forms for arrays call these, as the standard says. Those that do not throw would, too; but a sanitizer
+// has its own, whose memory `free` may not take.
 void *operator new(std::size_t bytes) { return orThrow(allocate(bytes)); }
 void *operator new(std::size_t bytes, std::align_val_t alignment) {
   return orThrow(allocate(bytes, alignment));
