@@ -149,11 +149,12 @@ StatusOr<std::string> emit(const Kernel &kernel, const Target &target, const Com
   if (stage == Stage::tile) return irText(*compilation.module);
   TW_RETURN_IF_ERROR(lowerTiles(compilation, kernel, target, options));
   if (stage == Stage::lowered) return irText(*compilation.module);
-  if (stage == Stage::layout) {
+  if (stage == Stage::plan || stage == Stage::layout) {
     if (target.kind == TargetKind::cpu)
       return userError("expected a GPU, whose threads share tiles; found a CPU");
+    auto addPasses = stage == Stage::plan ? addPlanPasses : addLayoutNotes;
     TW_RETURN_IF_ERROR(compilation.dump.runPasses(
-        *compilation.module, [&](OpPassManager &passes) { addLayoutNotes(passes, target, options); }));
+        *compilation.module, [&](OpPassManager &passes) { addPasses(passes, target, options); }));
     return irText(*compilation.module);
   }
   TW_RETURN_IF_ERROR(lowerToLlvm(compilation, target, options));

@@ -21,9 +21,9 @@ StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const Com
                            const Environment &environment = {});
 
 /// What `compile` makes on the way: the IR after a stage, as text.
-/// `lowered` is where a target's lowering starts, `layout` the same with notes of which threads of a GPU hold
-/// what and what its warps do, `llvm` LLVM's own IR after its optimiser.
-enum class Stage { tile, lowered, layout, llvm, assembly };
+/// `lowered` is where a target's lowering starts; `plan` the same with what the warps of a GPU's CTA do,
+/// `layout` with which threads hold what as well; `llvm` LLVM's own IR after its optimiser.
+enum class Stage { tile, lowered, plan, layout, llvm, assembly };
 StatusOr<std::string> emit(const Kernel &kernel, const Target &target, const CompileOptions &options,
                            Stage stage, const Environment &environment = {});
 

@@ -34,7 +34,10 @@ struct LlvmDiagnostics final : llvm::DiagnosticHandler {
 
 Diagnostics::Diagnostics(MLIRContext &context)
     : handler_(&context, [this](Diagnostic &diagnostic) {
-        if (diagnostic.getSeverity() == DiagnosticSeverity::Error) add(diagnostic.str());
+        if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+          add(diagnostic.str());
+        else
+          logDebug("MLIR: " + diagnostic.str());
         return success();
       }) {}
 

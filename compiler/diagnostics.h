@@ -11,8 +11,8 @@ class LLVMContext;
 
 namespace tilewright {
 
-/// Collects the errors that MLIR and LLVM report while it lives. Without it they go to stderr, and LLVM ends
-/// the process after an error.
+/// Collects the errors that MLIR and LLVM report while it lives; remarks and warnings go to the log, at level
+/// debug. Without it they go to stderr, and LLVM ends the process after an error.
 class Diagnostics {
 public:
   explicit Diagnostics(mlir::MLIRContext &context);

@@ -31,8 +31,9 @@ StageFile stageFile(Stage stage) {
     return {"tile", ".tile.mlir"};
   case Stage::lowered:
     return {"lowered", ".lowered.mlir"};
+  case Stage::plan:
   case Stage::layout:
-    return {"", ""}; // `emit` alone makes it
+    return {"", ""}; // `emit` alone makes them
   case Stage::llvm:
     return {"llvm", ".ll"};
   case Stage::assembly:

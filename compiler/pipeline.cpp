@@ -71,15 +71,29 @@ void addCpuPasses(OpPassManager &passes, const Target &target, const CompileOpti
   passes.addPass(createReconcileUnrealizedCastsPass());
 }
 
+static bool hasHopper(const Target &target, const CompileOptions &options) {
+  return target.arch == "sm_90a" && options.alignedMatrices;
+}
+
+void addPlanPasses(OpPassManager &passes, const Target &target, const CompileOptions &options) {
+  nvptx::PlanWarpsOptions plan;
+  plan.tf32 = options.tf32;
+  plan.stages = options.schedule.stages;
+  plan.hopper = hasHopper(target, options);
+  plan.sharedLimit = target.sharedLimit();
+  plan.roles = static_cast<int64_t>(options.schedule.roles);
+  plan.clusterCtas = options.schedule.clusterCtas;
+  passes.addNestedPass<func::FuncOp>(nvptx::createMergeLoads());
+  passes.addNestedPass<func::FuncOp>(nvptx::createPlanWarps(plan));
+}
+
 static nvptx::LowerToThreadsOptions lowerToThreadsFor(const Target &target, const CompileOptions &options) {
   nvptx::LowerToThreadsOptions lowering;
   lowering.warps = options.schedule.warps;
   lowering.tf32 = options.tf32;
   lowering.stages = options.schedule.stages;
   lowering.step = options.schedule.contractionStep;
-  lowering.hopper = target.arch == "sm_90a" && options.alignedMatrices;
-  lowering.roles = static_cast<int64_t>(options.schedule.roles);
-  lowering.clusterCtas = options.schedule.clusterCtas;
+  lowering.hopper = hasHopper(target, options);
   lowering.rasterRows = options.schedule.rasterRows;
   lowering.startsEarly = target.capability() >= 90;
   lowering.sharedLimit = target.sharedLimit();
@@ -87,12 +101,14 @@ static nvptx::LowerToThreadsOptions lowerToThreadsFor(const Target &target, cons
 }
 
 void addLayoutNotes(OpPassManager &passes, const Target &target, const CompileOptions &options) {
+  addPlanPasses(passes, target, options);
   nvptx::LowerToThreadsOptions lowering = lowerToThreadsFor(target, options);
   lowering.explain = true;
   passes.addPass(nvptx::createLowerToThreads(lowering));
 }
 
 void addNvptxPasses(OpPassManager &passes, const Target &target, const CompileOptions &options) {
+  addPlanPasses(passes, target, options);
   passes.addPass(nvptx::createLowerToThreads(lowerToThreadsFor(target, options)));
   passes.addPass(createCSEPass());
   passes.addPass(nvptx::createExpandMathNvptx());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -50,6 +51,21 @@ struct Product {
 bool isTileValue(Value value) { return isa<RankedTensorType>(value.getType()); }
 
 } // namespace
+
+LogicalResult checkTiles(func::FuncOp kernel) {
+  WalkResult result = kernel.walk([](Operation *op) -> WalkResult {
+    for (Value value : op->getResults()) {
+      if (!isTileValue(value)) continue;
+      if (tile::isLong(value.getType()))
+        return op->emitError("makes a long tile; expected stream-rows to have run");
+      if (auto constant = dyn_cast<arith::ConstantOp>(op))
+        if (!cast<DenseElementsAttr>(constant.getValue()).isSplat())
+          return op->emitError("is a constant of different elements, which has no NVPTX lowering");
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
 
 class LayoutAssigner {
 public:

@@ -4,6 +4,7 @@
 
 #include "compiler/dialect/tile_ops.h"
 #include "compiler/layout/axis_map.h"
+#include "compiler/nvptx/lowering_options.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
@@ -18,27 +19,12 @@ enum class Multiply {
   fma,   ///< fp32 multiply-adds
 };
 
-/// How a CTA's warps share a product; as Schedule::WarpRoles.
-enum class WarpRoles { automatic, alike, cooperative, pingPong };
-
-/// What is known before a kernel is lowered.
-struct LoweringOptions {
-  int warps = 0;                  ///< 0: chosen by the kernel's tiles
-  bool tf32 = false;              ///< fp32 operands are rounded to TF32
-  int stages = 0;                 ///< of the copy pipeline; 0: as many as fit
-  int64_t step = 0;               ///< elements of the contracted axis in a stage; 0: chosen
-  int64_t sharedLimit = 99 << 10; ///< bytes of shared memory that a CTA can have
-  bool hopper = false;            ///< sm_90a, and matrices that its copy engine can read
-  WarpRoles roles = WarpRoles::automatic;
-  int64_t clusterCtas = 0;  ///< 1 or 2, see WarpPlan; 0: chosen
-  int64_t rasterRows = 0;   ///< see ProgramOrder; 0: with roles chosen, else CTAs in the grid's order
-  bool startsEarly = false; ///< waits itself for the launch before it in the stream; from sm_90 on
-  bool warpgroups = false;  ///< the threads of this lowering multiply by wgmma
-};
-
 Multiply multiplyFor(mlir::Type left, mlir::Type right, const LoweringOptions &options);
 /// Of a product of tiles: mma16 or fma.
 Multiply multiplyFor(tile::DotOp op);
+
+/// Whether every tile of a kernel is one that threads can hold; an error says which is not.
+mlir::LogicalResult checkTiles(mlir::func::FuncOp kernel);
 
 /// Who holds which elements of a tile: see AxisMap.
 struct TileLayout {

@@ -23,27 +23,6 @@ static void declareSharedMemory(ModuleOp module) {
                                  "shared_memory", Attribute(), /*alignment=*/1024, /*addrSpace=*/3);
 }
 
-/// Loads of a block's that read the same elements of memory that the kernel does not write become one. CSE
-/// leaves them, for it sees that something is written.
-static void mergeLoads(func::FuncOp kernel) {
-  const llvm::SmallPtrSet<void *, 4> written = writtenRootsOf(kernel);
-  kernel.walk([&](Block *block) {
-    SmallVector<Operation *> known;
-    for (Operation &op : llvm::make_early_inc_range(*block)) {
-      if (!isLoad(&op) || written.contains(rootOf(viewOf(&op)).getAsOpaquePointer())) continue;
-      auto same = llvm::find_if(known, [&](Operation *other) {
-        return OperationEquivalence::isEquivalentTo(other, &op, OperationEquivalence::IgnoreLocations);
-      });
-      if (same == known.end()) {
-        known.push_back(&op);
-        continue;
-      }
-      op.replaceAllUsesWith(*same);
-      op.erase();
-    }
-  });
-}
-
 /// Programmatic dependent launch: CTAs take their places while the launch before them in the stream ends, and
 /// wait here until all that it wrote can be seen. Then those of the next launch may take theirs. Products do
 /// not: their CTAs would begin wherever others end first, out of the order in which they share what they
@@ -104,16 +83,12 @@ static std::string str(TileLayout layout) {
   return "rows " + layout::str(*layout.rows) + "; columns " + layout::str(*layout.columns);
 }
 
-/// Notes on each op that makes a tile who holds what of it, and on the kernel how many threads there are and
-/// what its warps do.
+/// Notes on each op that makes a tile who holds what of it, and on the kernel how many threads there are.
 static void explainLayouts(func::FuncOp kernel, const LoweringOptions &options) {
-  mergeLoads(kernel);
   Builder b(kernel.getContext());
-  const WarpPlanning planning = planWarps(kernel, options);
-  const Layouts layouts(kernel, planning.plan ? planning.plan->consumers(options) : options);
+  const std::optional<WarpPlan> plan = planOf(kernel);
+  const Layouts layouts(kernel, plan ? plan->consumers(options) : options);
   kernel->setAttr("threads", b.getI64IntegerAttr(layouts.threads()));
-  kernel->setAttr("warps",
-                  b.getStringAttr(planning.plan ? nvptx::str(*planning.plan) : "alike: " + planning.refusal));
   kernel.walk([&](Operation *op) {
     SmallVector<Attribute> ofResults;
     for (Value result : op->getResults())
@@ -139,10 +114,7 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
     options.step = step;
     options.sharedLimit = sharedLimit;
     options.hopper = hopper;
-    options.roles = static_cast<WarpRoles>(static_cast<int64_t>(roles));
-    options.clusterCtas = clusterCtas;
     options.rasterRows = rasterRows;
-    options.startsEarly = startsEarly;
     if (!explain) declareSharedMemory(getOperation());
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (!kernel->hasAttr(tile::kKernelAttr)) continue;
@@ -158,9 +130,8 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
   }
 
   static LogicalResult lower(func::FuncOp kernel, const LoweringOptions &options) {
-    mergeLoads(kernel);
-    if (const std::optional<WarpPlan> plan = planWarps(kernel, options).plan) {
-      if (options.roles != WarpRoles::automatic) return lowerWithRoles(kernel, options, *plan);
+    if (const std::optional<WarpPlan> plan = planOf(kernel)) {
+      if (plan->isRequired) return lowerWithRoles(kernel, options, *plan);
       if (succeeded(tryRoles(kernel, options, *plan))) return success();
     }
     if (failed(checkLayouts(kernel, options))) return failure();
@@ -176,37 +147,29 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
   }
 
   /// Roles that nobody asked for are left where the kernel turns out to need more than they have, such as
-  /// shared memory for sums across warps. Then `kernel` is as it was, in a copy.
+  /// shared memory for sums across warps. Then `kernel` is as it was, in a copy, and says why.
   static LogicalResult tryRoles(func::FuncOp &kernel, const LoweringOptions &options, const WarpPlan &plan) {
     Block *module = kernel->getBlock();
     llvm::SmallPtrSet<Operation *, 4> before;
     for (Operation &op : *module)
       if (&op != kernel) before.insert(&op);
     func::FuncOp copy = kernel.clone();
+    std::string reason;
     {
-      ScopedDiagnosticHandler silent(kernel.getContext(), [](Diagnostic &) { return success(); });
+      ScopedDiagnosticHandler listener(kernel.getContext(), [&](Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() == DiagnosticSeverity::Error) reason = diagnostic.str();
+        return success();
+      });
       if (succeeded(lowerWithRoles(kernel, options, plan))) return copy.erase(), success();
     }
     for (Operation &op : llvm::make_early_inc_range(*module))
       if (!before.contains(&op)) op.erase();
     module->push_back(copy);
     kernel = copy;
+    setAlike(kernel, reason);
+    emitRemark(kernel.getLoc()) << "'" << kernel.getName() << "': all warps of a CTA do the same: it "
+                                << reason;
     return failure();
-  }
-
-  static LogicalResult checkTiles(func::FuncOp kernel) {
-    WalkResult result = kernel.walk([](Operation *op) -> WalkResult {
-      for (Value value : op->getResults()) {
-        if (!isTile(value)) continue;
-        if (tile::isLong(value.getType()))
-          return op->emitError("makes a long tile; lower-to-threads expects stream-rows to have run");
-        if (auto constant = dyn_cast<arith::ConstantOp>(op))
-          if (!cast<DenseElementsAttr>(constant.getValue()).isSplat())
-            return op->emitError("is a constant of different elements, which has no NVPTX lowering");
-      }
-      return WalkResult::advance();
-    });
-    return failure(result.wasInterrupted());
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "compiler/nvptx/warp_plan.h"
 #include "mlir/Pass/Pass.h"
 
 namespace tilewright::nvptx {

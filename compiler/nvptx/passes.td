@@ -3,6 +3,63 @@
 
 include "mlir/Pass/PassBase.td"
 
+defvar Tf32 = Option<"tf32", "tf32", "bool", "false", "products round fp32 operands to TF32">;
+defvar Stages = Option<"stages", "stages", "int64_t", "0", "of the copies that feed a product; 0: chosen">;
+defvar Hopper =
+    Option<"hopper", "hopper", "bool", "false", "for sm_90a, and matrices whose rows are aligned to 16 bytes">;
+defvar SharedLimit =
+    Option<"sharedLimit", "shared-limit", "int64_t", "101376", "bytes of shared memory that a CTA can have">;
+
+def MergeLoads : Pass<"merge-loads", "::mlir::func::FuncOp"> {
+  let summary = "loads of the same elements in one block become one";
+  let description = [{
+    Of memory that the kernel does not write. CSE leaves them, for it sees that something is written.
+
+    Before:
+    ```mlir
+    %x = tile.load %a[%j] : !tile.view<?xf32> -> tensor<1x128xf32>
+    tile.store %x, %b[%j] : tensor<1x128xf32>, !tile.view<?xf32>
+    %y = tile.load %a[%j] : !tile.view<?xf32> -> tensor<1x128xf32>
+    tile.store %y, %c[%j] : tensor<1x128xf32>, !tile.view<?xf32>
+    ```
+    After:
+    ```mlir
+    %x = tile.load %a[%j] : !tile.view<?xf32> -> tensor<1x128xf32>
+    tile.store %x, %b[%j] : tensor<1x128xf32>, !tile.view<?xf32>
+    tile.store %x, %c[%j] : tensor<1x128xf32>, !tile.view<?xf32>
+    ```
+  }];
+}
+
+def PlanWarps : Pass<"plan-warps", "::mlir::func::FuncOp"> {
+  let summary = "what each warp of a CTA does";
+  let description = [{
+    Writes `tile_gpu.warps` on a kernel: a plan with roles for a kernel that has one product which Hopper's instructions
+    can multiply, or why all warps do the same. A remark says what was asked for and is not done: roles, a number of
+    stages, clusters. Changes nothing else.
+
+    Before:
+    ```mlir
+    func.func @product(…) attributes {tile.kernel, …} {
+      %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 1 : … -> tensor<128x128xf32>
+      tile.store %x, %c[%i, %j] : …
+    ```
+    After:
+    ```mlir
+    func.func @product(…) attributes {tile.kernel, tile_gpu.warps =
+        #tile_gpu.warp_plan<pingPong, stages = 4, rows = 128, columns = 128, boxedStore>, …} {
+      %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 1 : … -> tensor<128x128xf32>
+      tile.store %x, %c[%i, %j] {tile_gpu.boxed} : …
+    ```
+  }];
+  let options = [
+    Tf32, Stages, Hopper, SharedLimit,
+    Option<"roles", "roles", "int64_t", "0", "0: chosen, 1: warps alike, 2: cooperative, 3: pingPong">,
+    Option<"clusterCtas", "cluster-ctas", "int64_t", "0", "CTAs that share copies of an operand, 1 or 2; 0: chosen">,
+  ];
+  let dependentDialects = ["::tilewright::nvptx::TileGpuDialect"];
+}
+
 def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
   let summary = "tile kernels to the program of one thread of a CTA";
   let description = [{
@@ -10,7 +67,8 @@ def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
     element-wise ops become scalar ones, reductions shuffles and exchanges through shared memory, loads and stores
     predicated vector accesses with an element-wise way for what is not aligned. A kernel's parameters become
     (address, size) of a vector, (address, rows, columns, row stride) of a matrix, an i64 or an f32 each. Tiles must be
-    static.
+    static. Where `plan-warps` found a plan, warps have the roles that it says; one that was not asked for is left, with
+    a remark, where the kernel turns out to need more shared memory than it leaves.
 
     ```mlir
     %x = tile.load %a[%j] : !tile.view<?xf32> -> tensor<1x128xf32>
@@ -27,20 +85,15 @@ def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"warps", "warps", "int64_t", "0", "warps of a CTA; 0: chosen by the kernel's tiles">,
-    Option<"tf32", "tf32", "bool", "false", "products round fp32 operands to TF32">,
-    Option<"stages", "stages", "int64_t", "0", "of the copies that feed a product; 0: chosen">,
+    Tf32, Stages, Hopper, SharedLimit,
     Option<"step", "step", "int64_t", "0", "32 or 64 elements of the contracted axis in a stage; 0: chosen">,
-    Option<"hopper", "hopper", "bool", "false", "for sm_90a, and matrices whose rows are aligned to 16 bytes">,
-    Option<"roles", "roles", "int64_t", "0", "0: chosen, 1: warps alike, 2: cooperative, 3: pingPong">,
-    Option<"clusterCtas", "cluster-ctas", "int64_t", "0", "CTAs that share copies of an operand, 1 or 2; 0: chosen">,
     Option<"rasterRows", "raster-rows", "int64_t", "0", "rows of programs that a persistent grid walks column by column">,
     Option<"startsEarly", "starts-early", "bool", "false", "for sm_90 and later: a launch waits for the one before it">,
-    Option<"explain", "explain", "bool", "false", "notes layouts and what warps do on the tile IR, and lowers nothing">,
-    Option<"sharedLimit", "shared-limit", "int64_t", "101376", "bytes of shared memory that a CTA can have">,
+    Option<"explain", "explain", "bool", "false", "notes layouts on the tile IR, and lowers nothing">,
   ];
   let dependentDialects = [
     "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect", "::mlir::arith::ArithDialect",
-    "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"
+    "::mlir::math::MathDialect", "::mlir::scf::SCFDialect", "::tilewright::nvptx::TileGpuDialect"
   ];
 }
 

@@ -1,4 +1,5 @@
 #include "compiler/dialect/kernel_signature.h"
+#include "compiler/nvptx/passes.h"
 #include "compiler/nvptx/specialize_warps.h"
 #include "compiler/nvptx/stage_ring.h"
 #include "compiler/nvptx/tile_store.h"
@@ -7,9 +8,14 @@
 
 namespace tilewright::nvptx {
 
+#define GEN_PASS_DEF_PLANWARPS
+#include "compiler/nvptx/passes.h.inc"
+
 using namespace mlir;
 
 namespace {
+
+constexpr int64_t kStages = 4; ///< where nobody asks for another number
 
 /// The kernel's only product, under conditions at most; null if there is another form.
 tile::ContractOp onlyProduct(func::FuncOp kernel) {
@@ -119,41 +125,8 @@ int64_t operandBytes(tile::ContractOp product, bool tf32) {
   return element.isF32() && tf32 && isKMajor ? 4 : 0;
 }
 
-} // namespace
-
-void moveLoadsAhead(tile::ContractOp product) {
-  auto isAhead = [&](Value operand) {
-    Operation *source = operand.getDefiningOp();
-    return !source || source->getBlock() != product->getBlock() || source->isBeforeInBlock(product);
-  };
-  auto isMovable = [&](Operation *op) {
-    if (op->getNumRegions() || !llvm::all_of(op->getOperands(), isAhead)) return false;
-    const bool hasTiles = llvm::any_of(op->getResults(), isTile);
-    const bool loadsColumn = isLoad(op) && tile::tileType(op->getResult(0)).getDimSize(1) == 1 &&
-                             !isWritten(cast<BlockArgument>(rootOf(viewOf(op))));
-    return loadsColumn || (!hasTiles && !isStore(op) && isMemoryEffectFree(op));
-  };
-  for (Operation *op = product->getNextNode(), *next; op; op = next) {
-    next = op->getNextNode();
-    if (!op->hasTrait<OpTrait::IsTerminator>() && isMovable(op)) op->moveBefore(product);
-  }
-}
-
-std::string str(const WarpPlan &plan) {
-  std::string text = plan.roles == WarpRoles::pingPong ? "pingPong" : "cooperative";
-  text += ": " + std::to_string(plan.stages) + " stages of " + std::to_string(plan.stageDepth) +
-          ", a program's product " + std::to_string(plan.rows) + "x" + std::to_string(plan.columns);
-  if (plan.clusterCtas > 1)
-    text += ", clusters of " + std::to_string(plan.clusterCtas) + " along axis " +
-            std::to_string(plan.clusterAxis);
-  if (plan.boxedStore) text += ", stored by TMA";
-  if (plan.keepsPace()) text += ", in pace";
-  if (plan.isRanked) text += ", by rank";
-  return text;
-}
-
 /// Why Hopper's instructions cannot multiply these operands; empty where they can.
-static std::string refuseOperands(tile::ContractOp product, const LoweringOptions &options) {
+std::string refuseOperands(tile::ContractOp product, const LoweringOptions &options) {
   if (!operandBytes(product, options.tf32))
     return "wgmma multiplies two matrices of bf16 or f16, or of f32 along the contracted axis with tf32";
   const auto type = tile::tileType(product.getResult());
@@ -166,34 +139,84 @@ static std::string refuseOperands(tile::ContractOp product, const LoweringOption
   return {};
 }
 
+/// A plan, or why a kernel or its product is not of that form; the portable lowering serves those.
+struct WarpPlanning {
+  std::optional<WarpPlan> plan;
+  Operation *boxedStore = nullptr;
+  std::string refusal;
+};
+WarpPlanning refused(std::string reason) { return {std::nullopt, nullptr, std::move(reason)}; }
+
 WarpPlanning planWarps(func::FuncOp kernel, const LoweringOptions &options) {
   constexpr size_t kMostAxes = 2; // that a ProgramOrder knows
-  if (!options.hopper) return {{}, "code for sm_90a and aligned matrices alone have roles"};
-  if (options.roles == WarpRoles::alike) return {{}, "asked for"};
-  if (tile::gridOf(kernel).size() > kMostAxes) return {{}, "the grid has three axes"};
+  if (!options.hopper) return refused("code for sm_90a and aligned matrices alone have roles");
+  if (options.roles == WarpRoles::alike) return refused("asked for");
+  if (tile::gridOf(kernel).size() > kMostAxes) return refused("the grid has three axes");
   tile::ContractOp product = onlyProduct(kernel);
-  if (!product) return {{}, "there is not exactly one product of views, in no loop"};
-  if (std::string refusal = refuseOperands(product, options); !refusal.empty()) return {{}, refusal};
+  if (!product) return refused("there is not exactly one product of views, in no loop");
+  if (std::string refusal = refuseOperands(product, options); !refusal.empty()) return refused(refusal);
 
-  auto type = tile::tileType(product.getResult());
+  const auto type = tile::tileType(product.getResult());
   const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
   WarpRoles roles = options.roles;
   if (roles == WarpRoles::automatic)
     roles = rolesFit(WarpRoles::pingPong, rows, columns) ? WarpRoles::pingPong : WarpRoles::cooperative;
-  if (!rolesFit(roles, rows, columns)) return {{}, "warpgroups cannot share so large or so odd a tile"};
+  if (!rolesFit(roles, rows, columns)) return refused("warpgroups cannot share so large or so odd a tile");
 
   const int64_t bytes = operandBytes(product, options.tf32);
-  WarpPlan plan{roles, options.stages ? options.stages : 4, rows, columns, kLineBytes / bytes};
-  plan.boxedStore = boxedStore(kernel, product, Layouts(kernel, plan.consumers(options)));
+  WarpPlan plan{roles, options.stages ? options.stages : kStages, rows, columns, kLineBytes / bytes};
+  Operation *boxed = boxedStore(kernel, product, Layouts(kernel, plan.consumers(options)));
+  plan.boxedStore = boxed != nullptr;
+  plan.isRequired = options.roles != WarpRoles::automatic;
   plan.replacesSums = isReducedOnce(kernel, product) && !product.getPart();
   while (plan.stages > 1 && SharedMemory(plan).bytes > options.sharedLimit)
     --plan.stages;
-  if (plan.stages < 2) return {{}, "shared memory has no room for two stages"};
-  if (!isProducible(kernel, product)) return {{}, "one warp cannot compute what the product needs"};
+  if (plan.stages < 2) return refused("shared memory has no room for two stages");
+  if (!isProducible(kernel, product)) return refused("one warp cannot compute what the product needs");
   if (options.clusterCtas == 2) shareOperand(kernel, product, plan);
   // Products whose left operand does not lie along the contracted axis gain nothing.
   plan.isRanked = plan.clusterCtas > 1 && plan.keepsPace() && product.getAAxis() == 1;
-  return {plan, {}};
+  return {plan, boxed, {}};
 }
+
+/// What was asked for and is not done, a remark each.
+void remarkOn(func::FuncOp kernel, const WarpPlanning &planning, const LoweringOptions &options) {
+  auto remark = [&] { return emitRemark(kernel.getLoc()) << "'" << kernel.getName() << "': "; };
+  const std::optional<WarpPlan> &plan = planning.plan;
+  if (!plan && options.roles != WarpRoles::alike && (options.hopper || options.roles != WarpRoles::automatic))
+    remark() << "all warps of a CTA do the same: " << planning.refusal;
+  if (options.clusterCtas == 2 && !plan)
+    remark() << "CTAs form no clusters of 2, which only those have whose warps differ";
+  if (options.clusterCtas == 2 && plan && plan->clusterCtas != 2)
+    remark() << "CTAs form no clusters of 2: neighbours share no operand, or not in equal steps";
+  if (plan && options.stages > plan->stages)
+    remark() << plan->stages << " stages instead of " << options.stages
+             << ": shared memory has no room for more";
+}
+
+struct PlanWarpsPass : impl::PlanWarpsBase<PlanWarpsPass> {
+  using PlanWarpsBase::PlanWarpsBase;
+
+  void runOnOperation() override {
+    func::FuncOp kernel = getOperation();
+    if (!kernel->hasAttr(tile::kKernelAttr)) return;
+    if (failed(checkTiles(kernel))) return signalPassFailure();
+    LoweringOptions options;
+    options.tf32 = tf32;
+    options.stages = stages;
+    options.sharedLimit = sharedLimit;
+    options.hopper = hopper;
+    options.roles = static_cast<WarpRoles>(static_cast<int64_t>(roles));
+    options.clusterCtas = clusterCtas;
+    const WarpPlanning planning = planWarps(kernel, options);
+    remarkOn(kernel, planning, options);
+    if (planning.plan)
+      setPlan(kernel, *planning.plan, planning.boxedStore);
+    else
+      setAlike(kernel, planning.refusal);
+  }
+};
+
+} // namespace
 
 } // namespace tilewright::nvptx

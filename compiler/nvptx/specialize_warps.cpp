@@ -44,8 +44,8 @@ void describe(func::FuncOp lowered, tile::ContractOp product, const WarpPlan &pl
   SmallVector<Attribute> maps{
       operand(product.getA(), product.getAAxis() == 1, plan.rows, plan.sharesOf(0)),
       operand(product.getB(), product.getBAxis() == 1, plan.columns, plan.sharesOf(1))};
-  if (plan.boxedStore) {
-    Value view = viewOf(plan.boxedStore);
+  if (Operation *store = boxedStoreOf(product->getParentOfType<func::FuncOp>())) {
+    Value view = viewOf(store);
     Type element = cast<tile::ViewType>(view.getType()).getElement();
     maps.push_back(map(view, StoreBoxes::kRows, StoreBoxes::kRowBytes / bytesOf(element)));
   }
@@ -56,6 +56,25 @@ void describe(func::FuncOp lowered, tile::ContractOp product, const WarpPlan &pl
   lowered->setAttr("cluster_ctas", b.getI64IntegerAttr(plan.clusterCtas));
   lowered->setAttr("threads", b.getI64IntegerAttr(kThreads));
   lowered->setAttr("shared_bytes", b.getI64IntegerAttr(sharedBytes));
+}
+
+/// Moves loads of a few registers a thread, which the rest of the kernel waits for, ahead of its product.
+void moveLoadsAhead(tile::ContractOp product) {
+  auto isAhead = [&](Value operand) {
+    Operation *source = operand.getDefiningOp();
+    return !source || source->getBlock() != product->getBlock() || source->isBeforeInBlock(product);
+  };
+  auto isMovable = [&](Operation *op) {
+    if (op->getNumRegions() || !llvm::all_of(op->getOperands(), isAhead)) return false;
+    const bool hasTiles = llvm::any_of(op->getResults(), isTile);
+    const bool loadsColumn = isLoad(op) && tile::tileType(op->getResult(0)).getDimSize(1) == 1 &&
+                             !isWritten(cast<BlockArgument>(rootOf(viewOf(op))));
+    return loadsColumn || (!hasTiles && !isStore(op) && isMemoryEffectFree(op));
+  };
+  for (Operation *op = product->getNextNode(), *next; op; op = next) {
+    next = op->getNextNode();
+    if (!op->hasTrait<OpTrait::IsTerminator>() && isMovable(op)) op->moveBefore(product);
+  }
 }
 
 void setRegisterLimit(Emitter &e, const char *direction, int64_t registers) {
@@ -141,10 +160,13 @@ private:
     return product;
   }
 
+  /// Whether a consumer's accumulators leave it no registers for what it could load beside the product.
+  bool fillsRegisters() const { return plan.rows * plan.columns / plan.teamThreads() > kManyAccumulators; }
+
   LogicalResult consume(const ProductFrame &frame, Num thread, Num group, Num exchange) {
     setRegisterLimit(e, "inc", kConsumerRegisters);
     // Cooperative warpgroups would wait for them; one that takes turns has the other's product to hide that.
-    if (plan.roles == WarpRoles::cooperative && !plan.fillsRegisters()) moveLoadsAhead(productOf(kernel));
+    if (plan.roles == WarpRoles::cooperative && !fillsRegisters()) moveLoadsAhead(productOf(kernel));
     FunctionLowering lowering(kernel, plan.consumers(options), e);
     const bool isWhole = plan.roles == WarpRoles::cooperative;
     const int64_t bytes = kExchangeBytes * plan.teamThreads() / kConsumerThreads;

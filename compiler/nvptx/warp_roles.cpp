@@ -174,7 +174,7 @@ LogicalResult Consumer::lowerFrom(tile::ContractOp op) {
 }
 
 std::unique_ptr<StoreTarget> Consumer::storeTarget(Operation *store) {
-  if (store != frame.plan.boxedStore) return nullptr;
+  if (!store->hasAttr(kBoxedAttr)) return nullptr;
   return std::make_unique<TileStore>(lowering, store, frame.boxes, kBoxBarrier);
 }
 

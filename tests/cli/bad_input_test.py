@@ -253,7 +253,7 @@ class Commands(BadInput):
         self.refuse("expected --stage", *good[:5])
         self.refuse("found 'layout', which NVIDIA's GPUs have", *good[:6], "layout")
         self.refuse("found 'ptx', which NVIDIA's GPUs have", *good[:6], "ptx")
-        self.refuse("one of tile, lowered, layout, llvm, asm, ptx; found 'ast'", *good[:6], "ast")
+        self.refuse("one of tile, lowered, plan, layout, llvm, asm, ptx; found 'ast'", *good[:6], "ast")
         self.refuse("target 'arm' is not known; choices: cpu, sm_80", *good[:4], "arm", *good[5:])
         self.refuse("expected NVIDIA's ptxas", *good[:4], "sm_80", "--stage", "asm", PATH="/nowhere", CUDA_HOME="")
         self.refuse("in a folder that exists", *good, "-o", "absent/file")

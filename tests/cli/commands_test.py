@@ -35,10 +35,11 @@ class CommandsTest(cli.CliTest):
         for expected in (".target sm_80", ".entry lce_forward", "mma.sync"):
             self.assertIn(expected, text)
         self.assertIn(".target sm_90a", self.succeed("emit", "--kernel", "vector_add", "--target", "sm_90a", "--stage", "ptx"))
-        for kernel, target, warps in (("lce_forward", "sm_90a", "pingPong: "), ("lce_forward", "sm_80", "alike: code for sm_90a"),
-                                      ("attention", "sm_90a", "alike: there is not exactly one product")):
+        for kernel, target, warps in (("lce_forward", "sm_90a", "warp_plan<pingPong, "), ("lce_forward", "sm_80", 'alike<"code for sm_90a'),
+                                      ("attention", "sm_90a", 'alike<"there is not exactly one product')):
+            text = self.succeed("emit", "--kernel", kernel, "--target", target, "--stage", "plan", "--dtype", "bf16")
+            self.assertIn(f"tile_gpu.warps = #tile_gpu.{warps}", text)
             text = self.succeed("emit", "--kernel", kernel, "--target", target, "--stage", "layout", "--dtype", "bf16")
-            self.assertIn(f'warps = "{warps}', text)
             self.assertRegex(text, r'tile.(contract|dot) .*layout = "rows b2\*1 \+ b3\*2 \+ b4\*4')
         self.assertIn("tensor<", self.succeed("emit", "--kernel", "vector_add", "--target", "sm_80", "--stage", "lowered"))
         self.assertIn("nvptx64", self.succeed("emit", "--kernel", "vector_add", "--target", "sm_90", "--stage", "llvm"))

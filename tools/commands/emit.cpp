@@ -14,13 +14,14 @@ namespace {
 
 StatusOr<Stage> stageOf(const Arguments &arguments, const Target &target) {
   TW_RETURN_IF_ERROR(arguments.required("--stage").status());
-  TW_ASSIGN_OR_RETURN(const std::string name,
-                      arguments.choice("--stage", {"tile", "lowered", "layout", "llvm", "asm", "ptx"}));
-  if ((name == "ptx" || name == "layout") && target.kind == TargetKind::cpu)
+  TW_ASSIGN_OR_RETURN(const std::string name, arguments.choice("--stage", {"tile", "lowered", "plan",
+                                                                           "layout", "llvm", "asm", "ptx"}));
+  if ((name == "ptx" || name == "plan" || name == "layout") && target.kind == TargetKind::cpu)
     return userError("expected --stage tile, lowered, llvm or asm for --target cpu, found '" + name +
                      "', which NVIDIA's GPUs have");
   if (name == "tile") return Stage::tile;
   if (name == "lowered") return Stage::lowered;
+  if (name == "plan") return Stage::plan;
   if (name == "layout") return Stage::layout;
   return name == "llvm" ? Stage::llvm : Stage::assembly;
 }
@@ -69,18 +70,18 @@ Command emitCommand() {
   Command command;
   command.name = "emit";
   command.summary = "a kernel as text, at a stage of its compilation";
-  command.usage = "--kernel NAME --target cpu|sm_80|sm_90a --stage tile|lowered|layout|llvm|asm|ptx [--dtype "
-                  "TYPE] [-o FILE]";
+  command.usage = "--kernel NAME --target cpu|sm_80|sm_90a --stage tile|lowered|plan|layout|llvm|asm|ptx "
+                  "[--dtype TYPE] [-o FILE]";
   command.options = {
       {"--kernel", "NAME", "one of those that `tilewright inspect` lists"},
       {"--target", "NAME",
        "cpu: this one; x86-64-v3, znver4, …, aarch64: others; sm_80, sm_90, …: GPUs; sm_90a: Hopper"},
       {"--stage", "STAGE",
-       "tile: the tile dialect; lowered: the same of static tiles, where a target's lowering starts; layout: "
-       "with which "
-       "threads of a GPU hold what, and what its warps do; llvm: LLVM IR; ptx: NVIDIA's assembly; asm: the "
-       "processor's or GPU's own "
-       "instructions, of which a GPU's are shown by a CUDA toolkit's ptxas and nvdisasm or cuobjdump"},
+       "tile: the tile dialect; lowered: the same of static tiles, where a target's lowering starts; plan: "
+       "with what the warps of a GPU do; layout: with which of its threads hold what, too; llvm: LLVM IR; "
+       "ptx: "
+       "NVIDIA's assembly; asm: the processor's or GPU's own instructions, of which a GPU's are shown by a "
+       "CUDA toolkit's ptxas and nvdisasm or cuobjdump"},
       numberTypeSpec(": of its main inputs"),
       {"-o", "FILE", "where to write it; default: standard output"},
   };

@@ -1,12 +1,9 @@
-// Notes of who holds what, and of what warps do, on IR that is not lowered.
+// Notes of who holds what on IR that is not lowered.
 // RUN: tile-opt %s --lower-to-threads="explain" | FileCheck %s --check-prefixes=ALL,ALIKE
-// RUN: tile-opt %s --lower-to-threads="explain hopper shared-limit=232448" | FileCheck %s --check-prefixes=ALL,ROLES
-// RUN: tile-opt %s --lower-to-threads="explain hopper shared-limit=232448 roles=1" | FileCheck %s --check-prefixes=ASKED
+// RUN: tile-opt %s --plan-warps="hopper shared-limit=232448" --lower-to-threads="explain" | FileCheck %s --check-prefixes=ALL,ROLES
 
 // ALL-LABEL: func.func @product(
-// ALIKE-SAME: threads = 128 : i64, {{.*}}warps = "alike: code for sm_90a and aligned matrices alone have roles"
-// ROLES-SAME: warps = "pingPong: 4 stages of 64, a program's product 128x128, stored by TMA"
-// ASKED: warps = "alike: asked for"
+// ALL-SAME: threads = 128 : i64
 // ALIKE: tile.contract {{.*}}layout = "rows b2*1 + b3*2 + b4*4 + b6*64 + {0, 8, 16, 24, 32, 40, 48, 56}; columns b0*2 + b1*4 + b5*64 + {0, 1, 8, ..., 49, 56, 57}"
 // ROLES: tile.contract {{.*}}layout = "rows b2*1 + b3*2 + b4*4 + b5*16 + b6*32 + {0, 8, 64, 72}; columns b0*2 + b1*4 + {0, 1, 8, ..., 113, 120, 121}"
 // ALL: arith.mulf {{.*}}layout = "rows b2*1

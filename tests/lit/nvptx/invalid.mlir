@@ -1,9 +1,9 @@
-// RUN: tile-opt %s --lower-to-threads --split-input-file --verify-diagnostics
+// RUN: tile-opt %s --plan-warps --lower-to-threads --split-input-file --verify-diagnostics
 
 func.func @long(%a: !tile.view<?xf32> {tile.name = "a"}) attributes {tile.kernel} {
   %c0 = arith.constant 0 : index
   %n = tile.dim %a, 0 : !tile.view<?xf32>
-  // expected-error @below {{makes a long tile; lower-to-threads expects stream-rows to have run}}
+  // expected-error @below {{makes a long tile; expected stream-rows to have run}}
   %x = tile.load %a[%c0] size %n : !tile.view<?xf32> -> tensor<1x?xf32>
   return
 }
