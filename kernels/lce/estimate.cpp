@@ -8,8 +8,8 @@
 namespace tilewright::lce {
 namespace {
 
-// bench --grid tools/bench/heads.json --dtype bf16 --against cublas --json FILE, 2026-11-25: 28 heads on H200s, 12 of
-// them on an H100.
+// bench --grid tools/bench/heads.json --dtype bf16 --against cublas --json FILE, 2026-11-25: 28 heads on
+// H200s, 12 of them on an H100.
 constexpr GpuSpeed kSpeeds[] = {
     {"H200", 3.24e12, 4.2e12, 5e-6},
     {"H100", 3.19e12, 3.1e12, 5e-6},
