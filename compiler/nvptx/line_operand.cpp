@@ -30,32 +30,65 @@ void LineOperand::copy(Num shared, Num k) {
   e.inside(branch.elseBlock(), [&] { copyElements(shared, k); });
 }
 
+/// Of the chunks that ldmatrix loads for a lane, the one of the tile's first fragment.
+static layout::FragmentPosition<Num> firstChunk(FunctionLowering &lowering, const layout::AxisMap &map,
+                                                Side side, bool depthIsMinor) {
+  Num thread = lowering.emitter().thread();
+  auto at = layout::fragmentPosition<Num>(side, depthIsMinor, thread % kWarp);
+  // What the lane's bits add to the accumulators' positions is no part of the warp's.
+  Num lanePosition = side == Side::left ? thread % kWarp / 4 : thread % 4 * 2;
+  at.position = lowering.threadPosition(map) - lanePosition + at.position;
+  return at;
+}
+
+/// Fragments along the free axis: a left one has 2 of a thread's registers, two right ones come from one
+/// load.
+static int64_t loadsOf(const layout::AxisMap &map, Side side) {
+  return map.registers() / (side == Side::left ? 2 : 4);
+}
+
+static void loadMatrices(Emitter &e, Side side, bool transposes, Num address, int64_t further,
+                         SmallVector<SmallVector<Value>> &result) {
+  std::string text = std::string("ldmatrix.sync.aligned.m8n8.x4") + (transposes ? ".trans" : "") +
+                     ".shared.b16 {$0, $1, $2, $3}, [$4+" + std::to_string(further) + "];";
+  SmallVector<Type> words(4, e.b.getI32Type());
+  SmallVector<Value> four = e.ptx(words, text, "=r,=r,=r,=r,r", {address.value}, true);
+  if (side == Side::left)
+    result.push_back(four);
+  else
+    result.append({{four[0], four[1]}, {four[2], four[3]}});
+}
+
 SmallVector<SmallVector<Value>> loadFragments(FunctionLowering &lowering, const layout::AxisMap &map,
                                               const layout::SharedTile &tile, Side side, Num shared,
                                               int64_t k) {
-  Emitter &e = lowering.emitter();
   SmallVector<SmallVector<Value>> result;
-  Num lane = e.thread() % kWarp;
   const bool minor = tile.depthIsMinor;
-  auto at = layout::fragmentPosition<Num>(side, minor, lane);
-  // What the lane's bits add to the accumulators' positions is no part of the warp's.
-  Num lanePosition = side == Side::left ? e.thread() % kWarp / 4 : e.thread() % 4 * 2;
-  Num warp = lowering.threadPosition(map) - lanePosition;
-  const int64_t registersOfFragment = side == Side::left ? 2 : 4; // that come from 16 positions
-  for (int64_t i = 0; i < map.registers() / registersOfFragment; ++i) {
+  const auto at = firstChunk(lowering, map, side, minor);
+  for (int64_t i = 0; i < loadsOf(map, side); ++i) {
     // Along the lines' axis the swizzle moves chunks, along the other one a constant step leads to the
     // next.
-    Num offset = minor ? tile.offset(warp + at.position, at.k + k)
-                       : tile.offset(warp + at.position + i * kFragment, at.k);
+    Num offset = minor ? tile.offset(at.position, at.k + k) : tile.offset(at.position + i * kFragment, at.k);
     int64_t further = (minor ? i * kFragment : k) * tile.lineElements() * kBytes;
-    std::string text = std::string("ldmatrix.sync.aligned.m8n8.x4") + (minor ? "" : ".trans") +
-                       ".shared.b16 {$0, $1, $2, $3}, [$4+" + std::to_string(further) + "];";
-    SmallVector<Type> words(4, e.b.getI32Type());
-    SmallVector<Value> four = e.ptx(words, text, "=r,=r,=r,=r,r", {(shared + offset).value}, true);
-    if (side == Side::left)
-      result.push_back(four);
-    else
-      result.append({{four[0], four[1]}, {four[2], four[3]}});
+    loadMatrices(lowering.emitter(), side, !minor, shared + offset, further, result);
+  }
+  return result;
+}
+
+SmallVector<SmallVector<Value>> loadFragmentsByOne(FunctionLowering &lowering, const layout::AxisMap &map,
+                                                   const layout::SharedTile &tile, Side side, Num shared,
+                                                   int64_t k) {
+  Emitter &e = lowering.emitter();
+  SmallVector<SmallVector<Value>> result;
+  const bool minor = tile.depthIsMinor;
+  const auto at = firstChunk(lowering, map, side, minor);
+  Num first = e.pinned(tile.offset(at.position, at.k));
+  for (int64_t i = 0; i < loadsOf(map, side); ++i) {
+    const int64_t position = i * kFragment, alongLine = minor ? k : position;
+    const int64_t chunk = alongLine % tile.lineElements() / kChunk;
+    const int64_t panel = alongLine / tile.lineElements(), line = minor ? position : k;
+    const int64_t further = (panel * tile.lines() + line) * tile.lineElements() * kBytes;
+    loadMatrices(e, side, !minor, shared + (first ^ e.i32(chunk * kChunk * kBytes)), further, result);
   }
   return result;
 }

@@ -12,6 +12,13 @@ SmallVector<SmallVector<Value>> loadFragments(FunctionLowering &lowering, const 
                                               const layout::SharedTile &tile, layout::Side side, Num shared,
                                               int64_t k);
 
+/// The same, by addresses that a thread makes of one: others differ from it in bits that are known, for
+/// swizzles are exclusive ors. A loop that multiplies tiles then keeps one register for an operand, not one a
+/// fragment.
+SmallVector<SmallVector<Value>> loadFragmentsByOne(FunctionLowering &lowering, const layout::AxisMap &map,
+                                                   const layout::SharedTile &tile, layout::Side side,
+                                                   Num shared, int64_t k);
+
 /// A strip's way to `mma.sync`: 16-byte chunks by cp.async into swizzled lines of shared memory, fragments by
 /// ldmatrix. Elements are of 16 bits; fp32 whose contracted axis is minor goes the same way, as two halves
 /// each.

@@ -78,8 +78,8 @@ void RightTile::copy(Num shared, tile::LoadOp load) {
 }
 
 SmallVector<SmallVector<Value>> RightTile::fragments(Num shared, int64_t k) {
-  return loadFragments(lowering, columns, lines, Side::right, shared + k / lines.depth * lines.bytes(),
-                       k % lines.depth);
+  return loadFragmentsByOne(lowering, columns, lines, Side::right, shared + k / lines.depth * lines.bytes(),
+                            k % lines.depth);
 }
 
 bool isCopiedToShared(const FunctionLowering &lowering, tile::TransposeOp op) {

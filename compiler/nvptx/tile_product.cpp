@@ -63,8 +63,8 @@ public:
   SmallVector<SmallVector<Value>> fragments(Num shared, int64_t k, bool isStored) {
     if (isInRegisters && !isStored) return fragmentsOfRegisters(k);
     const SharedTile &lines = shape.lines;
-    return loadFragments(lowering, rows, lines, Side::left, shared + k / lines.depth * lines.bytes(),
-                         k % lines.depth);
+    return loadFragmentsByOne(lowering, rows, lines, Side::left, shared + k / lines.depth * lines.bytes(),
+                              k % lines.depth);
   }
 
 private:
