@@ -54,7 +54,7 @@ int64_t largestChunk(const Scheme &scheme, Variant variant, int64_t bytes) {
                                                               8 * ceilDiv(scheme.classes, kForwardColumns)
                                                         : scheme.classes * elementBytes(scheme.exponentials);
   int64_t chunk = whole;
-  while (chunk > kSmallestByBytes && saturatingProduct(chunk, bytesPerRow) > bytes)
+  while (chunk > kSmallestByBytes && saturatingProduct(std::min(chunk, scheme.rows), bytesPerRow) > bytes)
     chunk = sizes.below(chunk);
   return sizes.balanced(scheme.rows, chunk);
 }

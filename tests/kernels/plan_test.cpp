@@ -49,6 +49,13 @@ TEST(Plan, KeepsTheLimit) {
   EXPECT_EQ(config.chunks(p), 3);
 }
 
+TEST(Plan, AChunkTakesMemoryForTheRowsThatThereAre) {
+  const Request p = problem(256, 2048, 50257); // chunks have 192 or 384 rows, E of 256 takes 49 MiB
+  const Config config = planned(p);
+  EXPECT_EQ(config.chunks(p), 1);
+  EXPECT_LE(bytesOf(p, config), 64 << 20);
+}
+
 TEST(Plan, ChoosesLossOnlyWithoutGradients) {
   Request p = problem(1024, 768, 32768);
   p.dHidden = p.dWeight = std::nullopt;
