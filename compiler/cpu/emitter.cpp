@@ -141,6 +141,13 @@ Value Emitter::widen(Value x) {
   return b.create<arith::BitcastOp>(wide, b.create<arith::ShLIOp>(low, likeShape(i32, low, 16)));
 }
 
+/// fp32 numbers whose upper halves are rounded to bf16; NaNs may become something else.
+Value Emitter::roundedBits(Value bits) {
+  auto constant = [&](int64_t value) { return likeShape(b.getI32Type(), bits, value); };
+  Value odd = b.create<arith::AndIOp>(b.create<arith::ShRUIOp>(bits, constant(16)), constant(1));
+  return b.create<arith::AddIOp>(bits, b.create<arith::AddIOp>(odd, constant(0x7fff)));
+}
+
 Value Emitter::narrow(Value x, Type element) {
   Type narrowed = withElement(x.getType(), element);
   if (!element.isBF16()) return b.create<arith::TruncFOp>(narrowed, x);
@@ -148,13 +155,46 @@ Value Emitter::narrow(Value x, Type element) {
   Type i32 = b.getI32Type();
   Value bits = b.create<arith::BitcastOp>(withElement(x.getType(), i32), x);
   auto constant = [&](int64_t value) { return likeShape(i32, bits, value); };
-  Value odd = b.create<arith::AndIOp>(b.create<arith::ShRUIOp>(bits, constant(16)), constant(1));
-  Value rounded = b.create<arith::AddIOp>(bits, b.create<arith::AddIOp>(odd, constant(0x7fff)));
+  Value rounded = roundedBits(bits);
   Value isNan = b.create<arith::CmpFOp>(arith::CmpFPredicate::UNO, x, x);
   Value chosen = b.create<arith::SelectOp>(isNan, constant(0x7fc00000), rounded);
   Value high = b.create<arith::ShRUIOp>(chosen, constant(16));
   Value half = b.create<arith::TruncIOp>(withElement(x.getType(), b.getI16Type()), high);
   return b.create<arith::BitcastOp>(narrowed, half);
+}
+
+Value Emitter::widenPairs(Value x) {
+  const int64_t count = cast<VectorType>(x.getType()).getNumElements(), lanes = machine.lanes;
+  VectorType words = vectorOf(b.getI32Type(), count / 2), numbers = vectorOf(b.getF32Type(), count / 2);
+  Value pairs = b.create<vector::BitCastOp>(words, asMemoryType(b, x, b.getI16Type()));
+  auto constant = [&](int64_t value) { return likeShape(b.getI32Type(), pairs, value); };
+  Value first = b.create<arith::ShLIOp>(pairs, constant(16));
+  Value second = b.create<arith::AndIOp>(pairs, constant(0xffff0000));
+  SmallVector<int64_t> places; // a register of first ones, then one of second ones
+  for (int64_t at = 0; at < count; ++at)
+    places.push_back(at / (2 * lanes) * lanes + at % lanes + (at / lanes % 2 ? count / 2 : 0));
+  return b.create<vector::ShuffleOp>(b.create<arith::BitcastOp>(numbers, first),
+                                     b.create<arith::BitcastOp>(numbers, second), places);
+}
+
+Value Emitter::narrowPairs(Value x) {
+  const int64_t count = cast<VectorType>(x.getType()).getNumElements(), lanes = machine.lanes;
+  VectorType words = vectorOf(b.getI32Type(), count), halves = vectorOf(b.getI16Type(), count);
+  Value rounded = roundedBits(b.create<arith::BitcastOp>(words, x));
+  Value isNan = b.create<arith::CmpFOp>(arith::CmpFPredicate::UNO, x, x); // all ones are a NaN
+  rounded = b.create<arith::OrIOp>(rounded, b.create<arith::ExtSIOp>(words, isNan));
+  SmallVector<int64_t> firsts, seconds, inPairs;
+  for (int64_t pair = 0; pair < count / 2; ++pair) {
+    firsts.push_back(pair / lanes * 2 * lanes + pair % lanes);
+    seconds.push_back(firsts.back() + lanes);
+    llvm::append_range(inPairs, ArrayRef<int64_t>{2 * pair, count + 2 * pair + 1});
+  }
+  Value first = b.create<vector::ShuffleOp>(rounded, rounded, firsts);
+  Value second = b.create<vector::ShuffleOp>(rounded, rounded, seconds);
+  first = b.create<arith::ShRUIOp>(first, likeShape(b.getI32Type(), first, 16));
+  Value joined = b.create<vector::ShuffleOp>(b.create<vector::BitCastOp>(halves, first),
+                                             b.create<vector::BitCastOp>(halves, second), inPairs);
+  return asMemoryType(b, joined, b.getBF16Type());
 }
 
 } // namespace tilewright::cpu

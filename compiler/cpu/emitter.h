@@ -55,6 +55,9 @@ public:
   /// bf16 or f16 to fp32 and back (to nearest even, NaN stays NaN), on scalars and vectors.
   Value widen(Value x);
   Value narrow(Value x, Type element);
+  /// The same of bf16 vectors, whose fp32 numbers lie as StripsInPairs says.
+  Value widenPairs(Value x);
+  Value narrowPairs(Value x);
 
   mlir::ImplicitLocOpBuilder b;
   const Machine &machine;
@@ -64,6 +67,7 @@ private:
   mlir::DenseMap<int64_t, Value> constants;
 
   Value likeShape(Type element, Value shaped, int64_t constant);
+  Value roundedBits(Value bits);
 };
 
 /// The type `element` takes where `shaped` is a vector: a vector of as many lanes.

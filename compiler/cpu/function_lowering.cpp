@@ -42,7 +42,7 @@ static bool readsMemory(Operation *op) {
 }
 
 FunctionLowering::FunctionLowering(func::FuncOp kernel, const Machine &machine)
-    : kernel(kernel), builder(kernel), e(kernel.getLoc(), builder, machine) {}
+    : kernel(kernel), builder(kernel), e(kernel.getLoc(), builder, machine), pairs(kernel, machine) {}
 
 LogicalResult FunctionLowering::run() {
   auto pointer = LLVM::LLVMPointerType::get(kernel.getContext());

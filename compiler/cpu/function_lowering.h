@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/cpu/emitter.h"
+#include "compiler/cpu/strips_in_pairs.h"
 #include "compiler/dialect/tile_ops.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -37,6 +38,7 @@ public:
   const MemoryView &view(Value value) const { return views.find(value)->second; }
   Value scalar(Value value) { return scalars.lookupOrDefault(value); }
   const TileBuffer *buffer(Value value) const;
+  bool takesPairs(mlir::Operation *op) const { return pairs.contains(op->getBlock()); }
   /// A product's accumulators have a multiple of `rowUnit` rows.
   TileBuffer allocate(mlir::RankedTensorType type, int64_t rowUnit = 1);
   void setBuffer(Value value, TileBuffer buffer) { buffers[value] = buffer; }
@@ -67,6 +69,7 @@ private:
   mlir::func::FuncOp kernel, lowered;
   mlir::OpBuilder builder;
   Emitter e;
+  StripsInPairs pairs;
   mlir::DenseMap<Value, MemoryView> views;
   mlir::DenseMap<Value, TileBuffer> buffers;
   mlir::IRMapping scalars;

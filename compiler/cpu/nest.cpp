@@ -26,7 +26,7 @@ class NestEmitter {
 public:
   NestEmitter(FunctionLowering &lowering, const NestPlan &plan)
       : lowering(lowering), e(lowering.emitter()), b(e.b), plan(plan), widest(widestStrip(lowering, plan)),
-        lanes(widest) {}
+        inPairs(takesPairs(lowering, plan)), lanes(widest) {}
 
   void emit() {
     allocateResults();
@@ -98,17 +98,18 @@ private:
     lanes = stripOf(lowering, sinks, widest);
     for (const Sink *sink : sinks)
       if (reducesColumns(*sink))
-        initial.push_back(e.splat(neutralElement(b, cast<tile::ReduceOp>(sink->op)), lanes));
+        llvm::append_range(initial, beginLanes(e, cast<tile::ReduceOp>(sink->op), lanes));
     isRepeated = phase > 0;
     SmallVector<Value> reduced(initial.begin(), initial.end());
     Value whole = wholeStrips(sinks);
     if (whole) reduced = emitStrips(sinks, e.index(0), whole, reduced, /*areWhole=*/true);
     reduced = emitStrips(sinks, whole ? whole : e.index(0), e.index(plan.columns), reduced, false);
-    unsigned number = 0;
+    ValueRange left = reduced;
     for (const Sink *sink : sinks)
       if (reducesColumns(*sink)) {
         auto reduce = cast<tile::ReduceOp>(sink->op);
-        rowValues[reduce.getResult()] = reduceLanes(b, reduce, reduced[number++]);
+        rowValues[reduce.getResult()] = endLanes(e, reduce, left.take_front(lanesCarried(reduce)));
+        left = left.drop_front(lanesCarried(reduce));
       }
   }
 
@@ -166,7 +167,9 @@ private:
             partMask ? b.create<arith::SelectOp>(partMask, value, e.splat(neutralElement(b, reduce), lanes))
                      : value;
         if (reduce.getAxis() == 1)
-          next.push_back(combine(b, reduce, loop.getRegionIterArg(next.size()), live));
+          llvm::append_range(
+              next,
+              addLanes(e, reduce, loop.getRegionIterArgs().slice(next.size(), lanesCarried(reduce)), live));
         else
           addToColumns(reduce, live);
       }
@@ -303,8 +306,9 @@ private:
     SmallVector<Value> operands;
     for (Value operand : op->getOperands())
       operands.push_back(tileType(operand) ? evaluate(operand) : lowering.scalar(operand));
-    if (isa<arith::ExtFOp>(op)) return e.widen(operands[0]);
-    if (isa<arith::TruncFOp>(op)) return e.narrow(operands[0], element);
+    if (isa<arith::ExtFOp>(op)) return vector && inPairs ? e.widenPairs(operands[0]) : e.widen(operands[0]);
+    if (isa<arith::TruncFOp>(op))
+      return vector && inPairs ? e.narrowPairs(operands[0]) : e.narrow(operands[0], element);
     if (isa<tile::MulHighOp>(op)) return b.create<arith::MulUIExtendedOp>(operands[0], operands[1]).getHigh();
     Type type = vector ? Type(e.vectorOf(element, lanes)) : element;
     OperationState state(e.b.getLoc(), op->getName());
@@ -458,6 +462,7 @@ private:
   ImplicitLocOpBuilder &b;
   const NestPlan &plan;
   const int64_t widest;
+  const bool inPairs;
   int64_t lanes; ///< of the strips at hand
   Operation *rowLoop = nullptr, *columnLoop = nullptr;
   Value row, column, partMask;

@@ -35,18 +35,67 @@ Value combine(ImplicitLocOpBuilder &b, tile::ReduceOp reduce, Value x, Value y) 
   return combined;
 }
 
-Value reduceLanes(ImplicitLocOpBuilder &b, tile::ReduceOp reduce, Value vector) {
-  for (int64_t half = cast<VectorType>(vector.getType()).getNumElements() / 2; half >= 1; half /= 2) {
-    SmallVector<int64_t> low, high;
-    for (int64_t i = 0; i < half; ++i) {
-      low.push_back(i);
-      high.push_back(half + i);
-    }
-    Value x = b.create<vector::ShuffleOp>(vector, vector, low);
-    Value y = b.create<vector::ShuffleOp>(vector, vector, high);
-    vector = combine(b, reduce, x, y);
+static bool hasNans(tile::ReduceOp reduce) {
+  return isa<FloatType>(elementOf(reduce)) && reduce.getKind() != tile::ReductionKind::sum;
+}
+
+unsigned lanesCarried(tile::ReduceOp reduce) { return hasNans(reduce) ? 2 : 1; }
+
+static std::pair<Value, Value> halvesOf(ImplicitLocOpBuilder &b, Value vector) {
+  const int64_t half = cast<VectorType>(vector.getType()).getNumElements() / 2;
+  SmallVector<int64_t> low, high;
+  for (int64_t i = 0; i < half; ++i) {
+    low.push_back(i);
+    high.push_back(half + i);
+  }
+  return {b.create<vector::ShuffleOp>(vector, vector, low),
+          b.create<vector::ShuffleOp>(vector, vector, high)};
+}
+
+/// All ones where one of two lanes is a NaN, of the strip's halves if these are whole registers.
+static Value nansOf(Emitter &e, Value strip) {
+  const int64_t lanes = cast<VectorType>(strip.getType()).getNumElements();
+  Value low = strip, high = strip;
+  if (lanes % (2 * e.machine.lanes) == 0) std::tie(low, high) = halvesOf(e.b, strip);
+  Value isNan = e.b.create<arith::CmpFOp>(arith::CmpFPredicate::UNO, low, high);
+  return e.b.create<arith::ExtSIOp>(withElement(isNan.getType(), e.b.getI32Type()), isNan);
+}
+
+SmallVector<Value> beginLanes(Emitter &e, tile::ReduceOp reduce, int64_t lanes) {
+  Value begin = e.splat(neutralElement(e.b, reduce), lanes);
+  if (!hasNans(reduce)) return {begin};
+  const bool inHalves = lanes % (2 * e.machine.lanes) == 0;
+  Value none = e.b.create<arith::ConstantOp>(e.b.getI32IntegerAttr(0));
+  return {begin, e.splat(none, inHalves ? lanes / 2 : lanes)};
+}
+
+SmallVector<Value> addLanes(Emitter &e, tile::ReduceOp reduce, ValueRange carried, Value strip) {
+  if (!hasNans(reduce)) return {combine(e.b, reduce, carried[0], strip)};
+  const bool isMax = reduce.getKind() == tile::ReductionKind::max;
+  auto further = isMax ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
+  Value isFurther = e.b.create<arith::CmpFOp>(further, strip, carried[0]);
+  return {e.b.create<arith::SelectOp>(isFurther, strip, carried[0]),
+          e.b.create<arith::OrIOp>(carried[1], nansOf(e, strip))};
+}
+
+static Value reduceLanes(ImplicitLocOpBuilder &b, tile::ReduceOp reduce, Value vector) {
+  for (int64_t left = cast<VectorType>(vector.getType()).getNumElements(); left > 1; left /= 2) {
+    auto [low, high] = halvesOf(b, vector);
+    vector = combine(b, reduce, low, high);
   }
   return b.create<vector::ExtractOp>(vector, ArrayRef<int64_t>{0});
+}
+
+Value endLanes(Emitter &e, tile::ReduceOp reduce, ValueRange carried) {
+  Value reduced = reduceLanes(e.b, reduce, carried[0]);
+  if (!hasNans(reduce)) return reduced;
+  Value nans = e.b.create<vector::ReductionOp>(vector::CombiningKind::OR, carried[1]);
+  Value none = e.b.create<arith::ConstantOp>(e.b.getI32IntegerAttr(0));
+  Value isNan = e.b.create<arith::CmpIOp>(arith::CmpIPredicate::ne, nans, none);
+  auto type = cast<FloatType>(elementOf(reduce));
+  Value nan =
+      e.b.create<arith::ConstantOp>(e.b.getFloatAttr(type, APFloat::getNaN(type.getFloatSemantics())));
+  return e.b.create<arith::SelectOp>(isNan, nan, reduced);
 }
 
 } // namespace tilewright::cpu

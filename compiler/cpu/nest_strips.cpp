@@ -53,6 +53,12 @@ bool takesPolynomial(Operation *op) {
 
 } // namespace
 
+bool takesPairs(const FunctionLowering &lowering, const NestPlan &plan) {
+  const Sink &sink = plan.sinks.front();
+  Operation *op = sink.op ? sink.op : sink.value.getDefiningOp();
+  return op && lowering.takesPairs(op);
+}
+
 int64_t widestStrip(FunctionLowering &lowering, const NestPlan &plan) {
   const int64_t lanes = lowering.emitter().machine.lanes, wide = kSideBySide * lanes;
   llvm::DenseSet<Value> seen;
@@ -62,7 +68,8 @@ int64_t widestStrip(FunctionLowering &lowering, const NestPlan &plan) {
         const bool isStore = isa_and_nonnull<tile::StoreOp, tile::StoreRowsOp, tile::ReduceAddOp>(sink.op);
         return isOfInterior(lowering, sink.value, seen) && (!isStore || sink.op->hasAttr("interior"));
       });
-  return isInterior ? wide : lanes;
+  if (isInterior) return wide;
+  return takesPairs(lowering, plan) ? 2 * lanes : lanes;
 }
 
 int64_t stripOf(FunctionLowering &lowering, ArrayRef<const Sink *> sinks, int64_t widest) {

@@ -4,6 +4,9 @@
 
 namespace tilewright::cpu {
 
+/// Whether the nest's rows are taken in pairs (StripsInPairs).
+bool takesPairs(const FunctionLowering &lowering, const NestPlan &plan);
+
 /// Columns that a nest's loops take at once: a vector, or several side by side in the interior of streamed
 /// rows. Polynomials and reductions are long chains, of which a processor sees too few at once.
 int64_t widestStrip(FunctionLowering &lowering, const NestPlan &plan);
