@@ -69,31 +69,38 @@ bool KeptExponentials::serve(ArrayRef<Operation *> ops, Value leftOut) const {
   });
 }
 
-void KeptExponentials::begin(TileBuilder &b, Value interiorEnd, Value leftOut, int64_t block) {
+void KeptExponentials::begin(TileBuilder &b, Value interiorEnd, Value leftOut, int64_t block, int64_t cut) {
   Type vector = tile::ViewType::get(b.getContext(), 1, b.getF32Type());
-  const int64_t room = columns / block * block;
-  terms = b.create<tile::OnChipOp>(vector, room);
-  maxima = b.create<tile::OnChipOp>(vector, room / block);
+  blockColumns = block, cutColumns = cut, room = columns / block * block, hasCut = cut != 0;
+  terms = b.create<tile::OnChipOp>(vector, room + (cut ? block : 0));
+  maxima = b.create<tile::OnChipOp>(vector, room / block + (cut ? block / cut : 0));
   end = interiorEnd, position = leftOut;
   kept = b.create<arith::MinSIOp>(end, b.index(room));
 }
 
-static Value blockNumber(TileBuilder &b, Value column, RankedTensorType block) {
-  return b.create<arith::DivUIOp>(column, b.index(block.getDimSize(1)));
+KeptPlace KeptExponentials::placeOf(TileBuilder &b, Value column) const {
+  return {column, b.create<arith::DivUIOp>(column, b.index(blockColumns))};
 }
 
-void KeptExponentials::store(TileBuilder &b, Value e, Value max, Value column) const {
-  b.create<tile::StoreOp>(e, terms, column, /*interior=*/true);
-  b.create<tile::StoreOp>(max, maxima, blockNumber(b, column, tile::tileType(e)), /*interior=*/false);
+KeptPlace KeptExponentials::placeOfCut(TileBuilder &b, Value column, Value skipped) const {
+  Value among = b.create<arith::SubIOp>(column, skipped);
+  Value number = b.create<arith::DivUIOp>(among, b.index(cutColumns));
+  return {b.create<arith::AddIOp>(among, b.index(room)),
+          b.create<arith::AddIOp>(number, b.index(room / blockColumns))};
 }
 
-Value KeptExponentials::load(TileBuilder &b, Operation *exp, RankedTensorType block, Value column) const {
-  Value e = b.create<tile::LoadOp>(block, terms, ValueRange(column), Value(), /*interior=*/true);
+void KeptExponentials::store(TileBuilder &b, Value e, Value max, KeptPlace place) const {
+  b.create<tile::StoreOp>(e, terms, place.terms, /*interior=*/true);
+  b.create<tile::StoreOp>(max, maxima, place.maximum, /*interior=*/false);
+}
+
+KeptBlockTerms KeptExponentials::load(TileBuilder &b, Operation *exp, RankedTensorType block,
+                                      KeptPlace place) const {
+  Value e = b.create<tile::LoadOp>(block, terms, ValueRange(place.terms), Value(), /*interior=*/true);
   Value shift = shiftOf(exp);
-  Value max = b.create<tile::LoadOp>(tile::tileType(shift), maxima, ValueRange(blockNumber(b, column, block)),
-                                     Value(), /*interior=*/false);
-  Value factor = b.create<math::ExpOp>(b.create<arith::SubFOp>(max, shift));
-  return b.create<arith::MulFOp>(e, b.spread(factor, e));
+  Value max = b.create<tile::LoadOp>(tile::tileType(shift), maxima, ValueRange(place.maximum), Value(),
+                                     /*interior=*/false);
+  return {e, b.create<math::ExpOp>(b.create<arith::SubFOp>(max, shift))};
 }
 
 } // namespace tilewright

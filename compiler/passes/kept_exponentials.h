@@ -6,6 +6,16 @@
 
 namespace tilewright {
 
+/// A block of exponentials: kept terms times one factor.
+struct KeptBlockTerms {
+  mlir::Value terms, factor;
+};
+
+/// Where a block has its terms, and its m_b.
+struct KeptPlace {
+  mlir::Value terms, maximum;
+};
+
 /// The exponentials of a sweep that makes a row's maximum and sum, kept for later sweeps of the row. With the
 /// largest number m_b up to the end of each block b, where a is no less than the row's maximum:
 ///
@@ -22,18 +32,27 @@ struct KeptExponentials {
   mlir::Value terms, maxima; ///< memory for each e, and each block's m_b
   mlir::Value end, position; ///< of the interior, and what it leaves out
   mlir::Value kept;          ///< the columns before this one are there
+  bool hasCut = false;       ///< and what is cut from the block left out
 
   /// Chooses the first sum of rows of `width` that something follows from.
   void choose(llvm::ArrayRef<ScheduledOp> ops, mlir::Value width);
   /// Whether a sweep that leaves out this position makes something that follows from what is kept.
   bool serve(llvm::ArrayRef<mlir::Operation *> ops, mlir::Value leftOut) const;
-  /// Reserves memory in a sweep over the interior up to `end` in blocks of so many columns.
-  void begin(TileBuilder &b, mlir::Value interiorEnd, mlir::Value leftOut, int64_t block);
+  /// Reserves memory in a sweep over the interior up to `end` in blocks of so many columns. If what it leaves
+  /// out is cut, `cut` columns each, there is room for that beside.
+  void begin(TileBuilder &b, mlir::Value interiorEnd, mlir::Value leftOut, int64_t block, int64_t cut);
 
-  void store(TileBuilder &b, mlir::Value e, mlir::Value max, mlir::Value column) const;
+  /// Of the block that begins at `column`; of one of those that are cut from the block at `skipped`.
+  KeptPlace placeOf(TileBuilder &b, mlir::Value column) const;
+  KeptPlace placeOfCut(TileBuilder &b, mlir::Value column, mlir::Value skipped) const;
+
+  void store(TileBuilder &b, mlir::Value e, mlir::Value max, KeptPlace place) const;
   /// What `exp`, one of `of`, is in a block.
-  mlir::Value load(TileBuilder &b, mlir::Operation *exp, mlir::RankedTensorType block,
-                   mlir::Value column) const;
+  KeptBlockTerms load(TileBuilder &b, mlir::Operation *exp, mlir::RankedTensorType block,
+                      KeptPlace place) const;
+
+private:
+  int64_t blockColumns = 0, cutColumns = 0, room = 0;
 };
 
 /// Whether `op` compares the columns' positions with one number that all rows have in common: it is the same

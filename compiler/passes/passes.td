@@ -105,7 +105,7 @@ def StreamRows : TilePass<"stream-rows"> {
     With `interior`, a sweep is two loops: the first over large blocks that lie inside the row and all views (see
     `tile.interior`) and need no masks, the second over the rest. Where positions are compared with one number for all
     rows, as by a scattered label, the block that holds it is part of the rest: in all others the comparison is
-    decided.
+    decided. With `cut-left-out` it is cut into blocks of the rest, and the comparison is decided in all but one.
 
     With `kept-exponentials`, the sweep of a row's maximum and sum keeps each exp(x - m) of the interior, m being the
     largest number so far, and m for each block. A later sweep has exp(x - a) from them, where a is the maximum of the
@@ -143,6 +143,8 @@ def StreamRows : TilePass<"stream-rows"> {
       "of a row's interior that each partner keeps on chip, from the first sweep that loads them for the others">,
     Option<"keptExponentials", "kept-exponentials", "int64_t", "0",
       "of a row's interior that are kept on chip, from the sweep that adds them up for those behind it">,
+    Option<"cutLeftOut", "cut-left-out", "bool", "false",
+      "the interior's block with the position that rows compare theirs with is cut into blocks of the rest">,
     Option<"partners", "partners", "int64_t", "1", "that share the columns of a program's only row">];
 }
 

@@ -26,7 +26,7 @@ SmallVector<Value> SweepBody::reduce(Operation *op, ValueRange carried) {
 }
 
 void SweepBody::keepExponentials() {
-  if (madeHere_.terms) exponentials_->store(b_, madeHere_.terms, madeHere_.max, column_);
+  if (madeHere_.terms) exponentials_->store(b_, madeHere_.terms, madeHere_.max, place_);
 }
 
 void SweepBody::clone(Operation *op, Value cutView) {
@@ -39,9 +39,12 @@ void SweepBody::clone(Operation *op, Value cutView) {
   }
   if (exponentials_ && exponentials_->of.contains(op)) {
     RankedTensorType type = blockType(tile::tileType(op->getResult(0)));
-    values_.map(op->getResult(0), exponentials_->load(b_, op, type, column_));
+    KeptBlockTerms kept = exponentials_->load(b_, op, type, place_);
+    found_[op->getResult(0)] = kept;
+    values_.map(op->getResult(0), b_.create<arith::MulFOp>(kept.terms, b_.spread(kept.factor, kept.terms)));
     return;
   }
+  if (scaleKept(op)) return;
   if (missesPosition_ && comparesPosition(op)) {
     bool differs = cast<arith::CmpIOp>(op).getPredicate() == arith::CmpIPredicate::ne;
     decided_[op->getResult(0)] = differs;
@@ -61,6 +64,22 @@ void SweepBody::clone(Operation *op, Value cutView) {
   b_.insert(block);
   if (place)
     b_.create<tile::StoreOp>(values_.lookup(op->getResult(0)), place, kept_.column, /*interior=*/true);
+}
+
+/// w · (e · f) = e · (w · f), where w is a number of the row: one multiplication for each element, not two.
+bool SweepBody::scaleKept(Operation *op) {
+  if (!isa<arith::MulFOp>(op)) return false;
+  for (unsigned side : {0, 1}) {
+    auto kept = found_.find(op->getOperand(side));
+    auto number = op->getOperand(1 - side).getDefiningOp<tile::BroadcastOp>();
+    if (kept == found_.end() || !number || number.getValue().getType() != kept->second.factor.getType())
+      continue;
+    Value factor = b_.create<arith::MulFOp>(values_.lookupOrDefault(number.getValue()), kept->second.factor);
+    values_.map(op->getResult(0),
+                b_.create<arith::MulFOp>(kept->second.terms, b_.spread(factor, kept->second.terms)));
+    return true;
+  }
+  return false;
 }
 
 RankedTensorType SweepBody::blockType(RankedTensorType longType) {

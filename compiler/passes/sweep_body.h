@@ -26,7 +26,9 @@ public:
   llvm::SmallVector<mlir::Value> reduce(mlir::Operation *op, mlir::ValueRange carried);
 
   void setKept(KeptBlock kept) { kept_ = kept; }
-  void setExponentials(const KeptExponentials *exponentials) { exponentials_ = exponentials; }
+  void setExponentials(const KeptExponentials *exponentials, KeptPlace place) {
+    exponentials_ = exponentials, place_ = place;
+  }
 
   /// Behind everything else of the block: no load has to wait for it.
   void keepExponentials();
@@ -37,6 +39,7 @@ public:
 private:
   mlir::RankedTensorType blockType(mlir::RankedTensorType longType);
   mlir::Value shifted(mlir::Value column);
+  bool scaleKept(mlir::Operation *op);
   void shiftLast(mlir::MutableOperandRange offsets);
   void moveToBlock(mlir::Operation *op, mlir::Value cutView);
   mlir::Value insideRow(mlir::Value x, tile::ReductionKind kind);
@@ -50,8 +53,10 @@ private:
   mlir::IRMapping values_;
   KeptBlock kept_;
   const KeptExponentials *exponentials_ = nullptr;
-  MaxSumExp madeHere_;                        ///< of the sum whose terms are kept
-  llvm::DenseMap<mlir::Value, bool> decided_; ///< comparisons that come out alike in the whole block
+  KeptPlace place_;                                   ///< of the block's exponentials
+  MaxSumExp madeHere_;                                ///< of the sum whose terms are kept
+  llvm::DenseMap<mlir::Value, KeptBlockTerms> found_; ///< exponentials that were kept
+  llvm::DenseMap<mlir::Value, bool> decided_;         ///< comparisons that come out alike in the whole block
   mlir::Value columnInside_;
 };
 

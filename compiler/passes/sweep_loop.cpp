@@ -111,12 +111,13 @@ private:
     leaveOut(comparedPosition(ops));
     Value others = keeps ? ahead(keptEnd) : keptEnd;
     Value begin = add(others, first);
-    if (Value kept = exponentialsEnd()) {
+    if (Value kept = exponentialsEnd(blocks)) {
       Value split = ahead(kept);
       emitLoop(begin, split, stride, {block, true, nullptr, true}, interiorColumn());
       begin = split;
     }
     emitLoop(begin, ahead(end), stride, {block, true}, interiorColumn());
+    if (position && blocks.cutsLeftOut && block > blocks.rest) emitCut(blocks.rest);
     emitRest(blocks.rest);
     if (keeps) emitLoop(first, others, stride, {block, true, &kept.places}, interiorColumn());
   }
@@ -145,6 +146,7 @@ private:
       isSkipped = b.create<arith::AndIOp>(isSkipped, isMine);
     }
     skipped = b.create<arith::SelectOp>(isSkipped, begin, end);
+    masked = skipped, maskedColumns = b.index(stride);
   }
 
   /// Where a loop ends that goes over the blocks before `column` and leaves one out.
@@ -163,9 +165,29 @@ private:
     };
   }
 
-  /// The block that was left out, in smaller ones, and what is behind the interior, of which each partner
-  /// takes every so many-th block; the last one begins, as those before may have one block of the interior
-  /// more. One loop does both: it begins as many steps ahead of the latter as the former has blocks.
+  /// The block that was left out, in smaller ones but for that with the position. Where an earlier sweep kept
+  /// exponentials of other blocks than this one has, none is gone over here.
+  void emitCut(int64_t rest) {
+    const bool hasExponentials = usesExponentials && kept.exponentials.hasCut;
+    Value at = b.create<tile::ExtractOp>(position);
+    Value small = b.create<arith::SubIOp>(at, b.create<arith::RemUIOp>(at, b.index(rest)));
+    Value isCut = isSkipped;
+    if (hasExponentials && isSameInterior) isCut = b.create<arith::AndIOp>(isCut, isSameInterior);
+    Value cut = b.create<arith::SelectOp>(isCut, b.index(block - rest), b.index(0));
+    masked = b.create<arith::SelectOp>(isCut, small, skipped);
+    maskedColumns = b.create<arith::SelectOp>(isCut, b.index(rest), b.index(block));
+    LoopBlock shape{rest, true};
+    shape.hasExponentials = hasExponentials, shape.isCut = true;
+    emitLoop(skipped, add(skipped, cut), rest, shape, [this, small, rest](TileBuilder &b, Value at) -> Value {
+      Value isBehind = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, at, small);
+      return b.create<arith::AddIOp>(at, b.create<arith::SelectOp>(isBehind, b.index(rest), b.index(0)));
+    });
+  }
+
+  /// The block that was left out, or what emitCut has left of it, in smaller ones, and what is behind the
+  /// interior, of which each partner takes every so many-th block; the last one begins, as those before may
+  /// have one block of the interior more. One loop does both: it begins as many steps ahead of the latter as
+  /// the former has blocks.
   void emitRest(int64_t rest) {
     Value begin = end;
     if (partners > 1) {
@@ -173,13 +195,14 @@ private:
       begin = add(begin, b.create<arith::SubIOp>(last, firstColumn(rest)));
     }
     if (!position) return emitLoop(begin, width, rest * partners, {rest, false}, asItIs);
-    Value ahead = b.create<arith::SelectOp>(isSkipped, b.index(stride), b.index(0));
+    Value ahead = b.create<arith::SelectOp>(isSkipped, maskedColumns, b.index(0));
     emitLoop(b.create<arith::SubIOp>(begin, ahead), width, rest * partners, {rest, false},
              [this, begin](TileBuilder &b, Value at) -> Value {
                Value isBehind = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, at, begin);
                Value distance = b.create<arith::SubIOp>(begin, at);
                Value left = partners == 1 ? distance : b.create<arith::DivSIOp>(distance, b.index(partners));
-               Value blockEnd = b.create<arith::AddIOp>(skipped, b.index(block));
+               Value blockEnd = partners == 1 ? Value(b.create<arith::AddIOp>(masked, maskedColumns))
+                                              : b.create<arith::AddIOp>(skipped, b.index(block));
                Value inSkipped = b.create<arith::SubIOp>(blockEnd, left);
                return b.create<arith::SelectOp>(isBehind, at, inSkipped);
              });
@@ -201,16 +224,19 @@ private:
   }
 
   /// Where the part of the interior ends whose exponentials this sweep keeps, or finds; null: neither.
-  Value exponentialsEnd() {
+  Value exponentialsEnd(SweepBlocks blocks) {
     KeptExponentials &known = kept.exponentials;
     if (llvm::is_contained(ops, known.sum)) {
       if (!position && llvm::all_of(known.of, [](auto &use) { return use.second; })) return {};
-      known.begin(b, end, position, block);
+      const bool cuts = position && blocks.cutsLeftOut && block > blocks.rest;
+      known.begin(b, end, position, block, cuts ? blocks.rest : 0);
+      usesExponentials = true;
       return known.kept;
     }
     if (!known.kept || !sameValue(known.position, position) || !known.serve(ops, position)) return {};
-    Value isSame = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, end, known.end);
-    return b.create<arith::SelectOp>(isSame, known.kept, b.index(0));
+    usesExponentials = true;
+    isSameInterior = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, end, known.end);
+    return b.create<arith::SelectOp>(isSameInterior, known.kept, b.index(0));
   }
 
   /// Where a block of this partner's that begins at `column` has its place on chip.
@@ -308,6 +334,7 @@ private:
     bool isInterior;
     const llvm::DenseMap<Operation *, Value> *kept = nullptr; ///< places of what is on chip
     bool hasExponentials = false;                             ///< that are kept
+    bool isCut = false;                                       ///< from the block left out
   };
 
   /// for i in [begin, end): the block that begins at `toColumn(i)`
@@ -317,7 +344,10 @@ private:
       Value column = toColumn(inner, at);
       SweepBody body(inner, width, shape.columns, column, shape.isInterior, shape.isInterior && position);
       if (shape.kept) body.setKept({true, placeOf(inner, column), shape.kept});
-      if (shape.hasExponentials) body.setExponentials(&kept.exponentials);
+      const KeptExponentials &known = kept.exponentials;
+      if (shape.hasExponentials)
+        body.setExponentials(&known, shape.isCut ? known.placeOfCut(inner, column, skipped)
+                                                 : known.placeOf(inner, column));
       SmallVector<Value> next;
       for (Operation *op : ops) {
         inner.setLoc(op->getLoc());
@@ -340,10 +370,13 @@ private:
   int64_t partners;
   KeptRows &kept;
   int64_t block = 0,
-          stride = 0;       ///< columns of the interior's blocks, and from one of a partner's to the next
-  Value end, first;         ///< of the interior, and in it of this partner's blocks
-  Value position;           ///< that the interior leaves out, with the block that begins at `skipped`
-  Value isSkipped, skipped; ///< else that is `end`
+          stride = 0;          ///< columns of the interior's blocks, and from one of a partner's to the next
+  Value end, first;            ///< of the interior, and in it of this partner's blocks
+  Value position;              ///< that the interior leaves out, with the block that begins at `skipped`
+  Value isSkipped, skipped;    ///< else that is `end`
+  Value masked, maskedColumns; ///< what the rest goes over of the block that is left out
+  bool usesExponentials = false; ///< keeps or finds them
+  Value isSameInterior;          ///< as that of the sweep that kept them; null: this is that sweep
   SmallVector<Value> carried, reduced;
   llvm::DenseMap<Operation *, Value> views;
 };

@@ -9,6 +9,9 @@ namespace tilewright {
 struct SweepBlocks {
   int64_t rest = 0;     ///< where columns may lie outside the row
   int64_t interior = 0; ///< where none does, a multiple of `rest`; 0: no loop of its own
+  /// The block that the interior leaves out for one position is cut into blocks of the rest, of which one
+  /// alone is gone over with the rest.
+  bool cutsLeftOut = false;
 };
 
 /// What the sweeps over rows of one width keep on chip, from one to the next. All of them have the same

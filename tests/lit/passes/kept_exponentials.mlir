@@ -9,10 +9,10 @@ func.func @softmax(%v: !tile.view<?x?xf32>, %r: index) {
   // CHECK-DAG: %[[MAXIMA:.*]] = tile.on_chip 7 : !tile.view<?xf32>
   // CHECK: %[[KEPT:.*]] = arith.minsi %[[K]], %c896
   // CHECK: %[[A:.*]]:2 = scf.for %[[C:.*]] = %c0 to %[[KEPT]] step %c128
+  // CHECK: %[[B:.*]] = arith.divui %[[C]], %c128
   // CHECK: %[[M:.*]] = arith.maximumf
   // CHECK: %[[E:.*]] = math.exp %{{.*}} fastmath<afn> : tensor<1x128xf32>
   // CHECK: tile.store %[[E]], %[[TERMS]][%[[C]]] {interior}
-  // CHECK: %[[B:.*]] = arith.divui %[[C]], %c128
   // CHECK: tile.store %[[M]], %[[MAXIMA]][%[[B]]] : tensor<1x1xf32>
   // CHECK: scf.for %{{.*}} = %[[KEPT]] to %[[K]] step %c128 iter_args(%{{.*}} = %[[A]]#0
   // CHECK-NOT: tile.store
