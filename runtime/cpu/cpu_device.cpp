@@ -14,6 +14,7 @@
 #include "runtime/argument_slots.h"
 #include "runtime/cpu/aligned_memory.h"
 #include "runtime/cpu/object_loader.h"
+#include "runtime/cpu/processors.h"
 #include "runtime/cpu/resident_memory.h"
 
 namespace tilewright {
@@ -63,7 +64,9 @@ DeviceInfo describe(const Target &target, int threads) {
   info.memoryBytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   info.units = threads;
   info.cacheBytes = std::max<int64_t>(0, sysconf(_SC_LEVEL2_CACHE_SIZE));
-  info.lastCacheBytes = std::max<int64_t>(threads * info.cacheBytes, sysconf(_SC_LEVEL3_CACHE_SIZE));
+  int64_t last = lastCacheBytes(allowedProcessors());
+  if (last == 0) last = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  info.lastCacheBytes = std::max<int64_t>(threads * info.cacheBytes, last);
   return info;
 }
 

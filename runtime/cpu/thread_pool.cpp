@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include <sched.h>
 #include <unistd.h>
 
 #include "compiler/base/parallel.h"
+#include "runtime/cpu/processors.h"
 
 namespace tilewright {
 namespace {
@@ -128,17 +128,6 @@ void ThreadPool::run(int64_t count, Work work) {
   state_->helperLeft.wait(lock, [&job] { return job.helpers == 0; });
 }
 
-int availableCores() {
-  // Machines with more cores than cpu_set_t's 1024 exist.
-  for (int cores = CPU_SETSIZE; cores <= 1 << 20; cores *= 4) {
-    cpu_set_t *mask = CPU_ALLOC(cores);
-    if (!mask) break;
-    const std::size_t bytes = CPU_ALLOC_SIZE(cores);
-    const int found = sched_getaffinity(0, bytes, mask) == 0 ? CPU_COUNT_S(bytes, mask) : 0;
-    CPU_FREE(mask);
-    if (found > 0) return found;
-  }
-  return 1;
-}
+int availableCores() { return std::max<int>(1, int(allowedProcessors().size())); }
 
 } // namespace tilewright
