@@ -43,7 +43,8 @@ void addCpu(SearchSpace &space, const ProductSpec &spec, const Product &heuristi
   space.add(rowsOf(spec), useful(heuristic.block.rows, {64, 128, 192, 256, 384, 512}, rows, kRowStep));
   space.add(columnsOf(spec),
             useful(heuristic.block.columns, {128, 192, 256, 384, 512, 768}, spec.columns, kColumnStep));
-  space.add(stepOf(spec), {heuristic.contractionStep, int64_t(128), int64_t(512)});
+  const int64_t other = heuristic.contractionStep ? 256 : 512;
+  space.add(stepOf(spec), {heuristic.contractionStep, int64_t(128), other});
 }
 
 } // namespace

@@ -115,6 +115,23 @@ TEST(Plan, BlocksAreWholeRegisterTiles) {
       }
 }
 
+// Accumulators and packed panels; 0 is the lowering's own step of 256.
+TEST(Plan, BlocksOfACpuFitItsSecondLevelCache) {
+  for (int64_t cache : {256 << 10, 512 << 10, 1 << 20, 2 << 20})
+    for (int64_t rows : {64, 1000, 4096}) {
+      DeviceInfo info = machine(2);
+      info.cacheBytes = cache;
+      const StatusOr<Config> config = plan(problem(rows, 768, 32768), Variant::automatic, 0, info);
+      ASSERT_TRUE(config.ok()) << config.status().message();
+      for (const Product &product : {config->forward, config->dHidden, config->dWeight}) {
+        const int64_t step = product.contractionStep ? product.contractionStep : 256;
+        const Block &block = product.block;
+        EXPECT_LE(4 * (block.rows * block.columns + step * (block.rows + block.columns)), cache)
+            << product.str();
+      }
+    }
+}
+
 TEST(Plan, KeepsManyThreadsBusy) {
   const Request p = problem(1024, 768, 32768);
   const Config config = planned(p, 64 << 20, 64);
