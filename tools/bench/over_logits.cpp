@@ -31,6 +31,11 @@ Status repeatRows(Device &device, const TensorRef &matrix, int64_t drawn) {
   return {};
 }
 
+/// A mean's gradient would be too small for f16; those who train in it scale the loss.
+Reduction reductionFor(ElementType element) {
+  return element == ElementType::f16 ? Reduction::sum : Reduction::mean;
+}
+
 /// The first rows' lse and gradient against float64.
 Status checkFirstRows(Device &device, const std::vector<float> &logits, const std::vector<int64_t> &labels,
                       const ProblemShape &shape, ElementType element, const TensorRef &lse,
@@ -38,7 +43,8 @@ Status checkFirstRows(Device &device, const std::vector<float> &logits, const st
   const int64_t rows = std::min(kSamples, shape.rows);
   ReferenceOptions options;
   options.reduction = Reduction::none;
-  options.gradOutput.assign(rows, 1.0 / static_cast<double>(shape.rows));
+  const bool isMean = reductionFor(element) == Reduction::mean;
+  options.gradOutput.assign(rows, isMean ? 1.0 / static_cast<double>(shape.rows) : 1.0);
   const ReferenceResult reference =
       referenceCrossEntropy(logits.data(), labels.data(), rows, shape.classes, options);
   TW_ASSIGN_OR_RETURN(const std::vector<float> foundLse, download(device, lse.rows(0, rows)));
@@ -77,10 +83,12 @@ StatusOr<nlohmann::ordered_json> benchOverLogits(Runtime &runtime, const Problem
   TW_ASSIGN_OR_RETURN(const OwnedTensor loss, allocateTensor(device, ElementType::f32, {1}));
   TW_ASSIGN_OR_RETURN(const OwnedTensor lse, allocateTensor(device, ElementType::f32, {shape.rows}));
   LossReport report;
+  LossOptions options;
+  options.reduction = reductionFor(element);
   const auto run = [&]() -> Status {
     TW_ASSIGN_OR_RETURN(
         report,
-        crossEntropy(runtime, {matrix.ref, label.ref, {}, loss.ref, lse.ref, matrix.ref}, {}, nullptr));
+        crossEntropy(runtime, {matrix.ref, label.ref, {}, loss.ref, lse.ref, matrix.ref}, options, nullptr));
     return {};
   };
   TW_RETURN_IF_ERROR(run());
