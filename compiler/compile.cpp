@@ -152,7 +152,7 @@ StatusOr<std::string> emit(const Kernel &kernel, const Target &target, const Com
   if (stage == Stage::plan || stage == Stage::layout) {
     if (target.kind == TargetKind::cpu)
       return userError("expected a GPU, whose threads share tiles; found a CPU");
-    auto addPasses = stage == Stage::plan ? addPlanPasses : addLayoutNotes;
+    auto addPasses = stage == Stage::plan ? addPlanPasses : addLayoutPasses;
     TW_RETURN_IF_ERROR(compilation.dump.runPasses(
         *compilation.module, [&](OpPassManager &passes) { addPasses(passes, target, options); }));
     return irText(*compilation.module);

@@ -100,15 +100,16 @@ static nvptx::LowerToThreadsOptions lowerToThreadsFor(const Target &target, cons
   return lowering;
 }
 
-void addLayoutNotes(OpPassManager &passes, const Target &target, const CompileOptions &options) {
+void addLayoutPasses(OpPassManager &passes, const Target &target, const CompileOptions &options) {
   addPlanPasses(passes, target, options);
-  nvptx::LowerToThreadsOptions lowering = lowerToThreadsFor(target, options);
-  lowering.explain = true;
-  passes.addPass(nvptx::createLowerToThreads(lowering));
+  nvptx::AssignLayoutsOptions layouts;
+  layouts.warps = options.schedule.warps;
+  layouts.tf32 = options.tf32;
+  passes.addNestedPass<func::FuncOp>(nvptx::createAssignLayouts(layouts));
 }
 
 void addNvptxPasses(OpPassManager &passes, const Target &target, const CompileOptions &options) {
-  addPlanPasses(passes, target, options);
+  addLayoutPasses(passes, target, options);
   passes.addPass(nvptx::createLowerToThreads(lowerToThreadsFor(target, options)));
   passes.addPass(createCSEPass());
   passes.addPass(nvptx::createExpandMathNvptx());

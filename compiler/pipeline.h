@@ -16,10 +16,10 @@ void addTilePasses(mlir::OpPassManager &passes, const Target &target, const Comp
 /// From there to the LLVM dialect.
 void addCpuPasses(mlir::OpPassManager &passes, const Target &target, const CompileOptions &options);
 
-/// For an NVIDIA GPU. The first two leave the tile IR as it is, but for attributes that say what the warps of
-/// a CTA do, and who holds what of each tile.
+/// For an NVIDIA GPU, each with those of the one before it. The first two leave the tile IR as it is, but for
+/// attributes that say what the warps of a CTA do, and who holds what of each tile.
 void addPlanPasses(mlir::OpPassManager &passes, const Target &target, const CompileOptions &options);
-void addLayoutNotes(mlir::OpPassManager &passes, const Target &target, const CompileOptions &options);
+void addLayoutPasses(mlir::OpPassManager &passes, const Target &target, const CompileOptions &options);
 void addNvptxPasses(mlir::OpPassManager &passes, const Target &target, const CompileOptions &options);
 
 } // namespace tilewright

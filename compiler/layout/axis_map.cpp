@@ -37,20 +37,6 @@ bool operator==(const AxisMap &a, const AxisMap &b) {
          std::equal(a.bits.begin(), a.bits.end(), b.bits.begin(), b.bits.end(), sameBit);
 }
 
-std::string str(const AxisMap &map) {
-  constexpr std::size_t kMost = 8, kEnds = 3;
-  std::string text;
-  for (const ThreadBit &bit : map.bits)
-    text += "b" + std::to_string(bit.bit) + "*" + std::to_string(bit.stride) + " + ";
-  text += "{";
-  for (std::size_t reg = 0; reg < map.offsets.size(); ++reg) {
-    const bool isAbridged = map.offsets.size() > kMost && reg == kEnds;
-    if (isAbridged) reg = map.offsets.size() - kEnds;
-    text += (reg == 0 ? "" : isAbridged ? ", ..., " : ", ") + std::to_string(map.offsets[reg]);
-  }
-  return text + "}";
-}
-
 AxisMap blockedMap(int64_t extent, const std::vector<int> &bits, int64_t run) {
   AxisMap map{extent, run, {}, {}};
   int64_t stride = run;

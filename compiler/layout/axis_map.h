@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace tilewright::layout {
@@ -39,10 +38,6 @@ struct AxisMap {
 
 bool operator==(const AxisMap &a, const AxisMap &b);
 inline bool operator!=(const AxisMap &a, const AxisMap &b) { return !(a == b); }
-
-/// As the sum above, bK for the thread's bit K: "b2*1 + b3*2 + b4*4 + {0, 8}". Of more than eight registers
-/// the first and the last three are named.
-std::string str(const AxisMap &map);
 
 /// Runs of adjacent positions dealt to the threads in turn, as often as it takes.
 AxisMap blockedMap(int64_t extent, const std::vector<int> &bits, int64_t run);

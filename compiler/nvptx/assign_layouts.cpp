@@ -1,13 +1,17 @@
-#include "compiler/nvptx/assign_layouts.h"
+#include "compiler/nvptx/layouts.h"
 
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/nvptx/axis_meetings.h"
+#include "compiler/nvptx/passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace tilewright::nvptx {
+
+#define GEN_PASS_DEF_ASSIGNLAYOUTS
+#include "compiler/nvptx/passes.h.inc"
 
 using namespace mlir;
 using layout::AxisMap;
@@ -23,6 +27,13 @@ Multiply multiplyFor(tile::DotOp op) {
   const Type left = tile::elementOf(op.getA().getType()), right = tile::elementOf(op.getB().getType());
   const bool isMma = left == right && !left.isF32() && tile::columnsOf(op.getA().getType()) % kLine == 0;
   return isMma ? Multiply::mma16 : Multiply::fma;
+}
+
+Multiply multiplyFor(Operation *product, const LoweringOptions &options) {
+  if (auto dot = dyn_cast<tile::DotOp>(product)) return multiplyFor(dot);
+  auto contract = cast<tile::ContractOp>(product);
+  return multiplyFor(cast<tile::ViewType>(contract.getA().getType()).getElement(),
+                     cast<tile::ViewType>(contract.getB().getType()).getElement(), options);
 }
 
 namespace {
@@ -48,16 +59,20 @@ struct Product {
   int64_t rows, columns;
 };
 
-bool isTileValue(Value value) { return isa<RankedTensorType>(value.getType()); }
-
 } // namespace
 
 LogicalResult checkTiles(func::FuncOp kernel) {
-  WalkResult result = kernel.walk([](Operation *op) -> WalkResult {
+  constexpr int64_t kMostPositions = kMostRegisters << kMaxThreadBits; // of an axis
+  auto isCovered = [](int64_t extent) { return extent <= kMostPositions; };
+  WalkResult result = kernel.walk([&](Operation *op) -> WalkResult {
     for (Value value : op->getResults()) {
-      if (!isTileValue(value)) continue;
+      if (!isTile(value)) continue;
       if (tile::isLong(value.getType()))
         return op->emitError("makes a long tile; expected stream-rows to have run");
+      if (const RankedTensorType type = tile::tileType(value); !llvm::all_of(type.getShape(), isCovered))
+        return op->emitError("makes a tile of ")
+               << type.getDimSize(0) << "x" << type.getDimSize(1) << "; expected at most " << kMostPositions
+               << " rows or columns: use smaller blocks";
       if (auto constant = dyn_cast<arith::ConstantOp>(op))
         if (!cast<DenseElementsAttr>(constant.getValue()).isSplat())
           return op->emitError("is a constant of different elements, which has no NVPTX lowering");
@@ -101,55 +116,22 @@ private:
       n = parents[n] = parents[parents[n]];
     return n;
   }
-  void unite(Value a, Value b, int axis) {
-    int first = node(a, axis), second = node(b, axis);
-    if (tile::tileType(a).getDimSize(axis) == tile::tileType(b).getDimSize(axis))
-      parents[root(first)] = root(second);
-  }
-  void uniteBoth(Value a, Value b) {
-    unite(a, b, 0);
-    unite(a, b, 1);
-  }
-
   void join(Operation *op) {
     for (Value value : op->getOperands())
-      if (isTileValue(value)) node(value, 0);
+      if (isTile(value)) node(value, 0);
     for (Value value : op->getResults())
-      if (isTileValue(value)) node(value, 0);
-    if (auto loop = dyn_cast<scf::ForOp>(op)) return joinLoop(loop);
-    if (isa<tile::TransposeOp>(op)) return;
-    if (isa<tile::ContractOp, tile::DotOp>(op)) return addProduct(op);
-    if (auto load = dyn_cast<tile::LoadRowsOp>(op)) return unite(load.getRows(), load.getResult(), 0);
-    if (auto load = dyn_cast<tile::LoadElementsOp>(op)) return unite(load.getColumns(), load.getResult(), 0);
-    if (auto store = dyn_cast<tile::StoreRowsOp>(op)) return unite(store.getRows(), store.getValue(), 0);
-    if (auto reduce = dyn_cast<tile::ReduceOp>(op))
-      return unite(reduce.getValue(), reduce.getResult(), reduce.getAxis() == 1 ? 0 : 1);
-    // A broadcast, or element by element: axes of one extent are one.
-    for (Value operand : op->getOperands())
-      for (Value value : op->getResults())
-        if (isTileValue(operand) && isTileValue(value)) uniteBoth(operand, value);
-  }
-
-  void joinLoop(scf::ForOp loop) {
-    auto yielded = loop.getBody()->getTerminator()->getOperands();
-    for (auto [argument, init, next, last] :
-         llvm::zip(loop.getRegionIterArgs(), loop.getInitArgs(), yielded, loop.getResults()))
-      if (isTileValue(init))
-        for (Value value : {Value(init), Value(next), Value(last)})
-          uniteBoth(argument, value);
+      if (isTile(value)) node(value, 0);
+    if (isa<tile::ContractOp, tile::DotOp>(op)) addProduct(op);
+    forEachMeeting(op, [&](Value a, Value b, int axis) {
+      const int first = node(a, axis), second = node(b, axis);
+      parents[root(first)] = root(second);
+    });
   }
 
   void addProduct(Operation *op) {
-    Multiply multiply;
-    if (auto contract = dyn_cast<tile::ContractOp>(op)) {
-      Type left = cast<tile::ViewType>(contract.getA().getType()).getElement();
-      Type right = cast<tile::ViewType>(contract.getB().getType()).getElement();
-      multiply = multiplyFor(left, right, options);
-    } else {
-      auto dot = cast<tile::DotOp>(op);
-      multiply = multiplyFor(dot);
-      if (multiply == Multiply::mma16) leftOperands.push_back(dot.getA());
-    }
+    const Multiply multiply = multiplyFor(op, options);
+    if (auto dot = dyn_cast<tile::DotOp>(op); dot && multiply == Multiply::mma16)
+      leftOperands.push_back(dot.getA());
     auto type = tile::tileType(op->getResult(0));
     products.push_back({op, multiply, type.getDimSize(0), type.getDimSize(1)});
   }
@@ -282,9 +264,9 @@ private:
     return best;
   }
 
-  /// About as many rows as columns for each thread, in runs of four.
+  /// About as many rows as columns for each thread.
   std::pair<AxisMap, AxisMap> registerTile(const Product &product) const {
-    constexpr int64_t run = 4;
+    constexpr int64_t run = kRegisterTileRun;
     int total = result.threadBits_, most = ceilLog2(llvm::divideCeil(product.columns, run));
     int rowMost = ceilLog2(llvm::divideCeil(product.rows, run));
     int columnBits = std::clamp(ceilLog2(product.columns) - 3,
@@ -350,8 +332,23 @@ Layouts::Layouts(func::FuncOp kernel, const LoweringOptions &options) {
   LayoutAssigner(*this, kernel, options).run();
 }
 
-TileLayout Layouts::ofProduct(Operation *product) const { return products_.find(product)->second; }
+namespace {
 
-TileLayout Layouts::of(Value tile) const { return layouts_.find(tile)->second; }
+struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
+  using AssignLayoutsBase::AssignLayoutsBase;
+
+  void runOnOperation() override {
+    func::FuncOp kernel = getOperation();
+    if (!kernel->hasAttr(tile::kKernelAttr)) return;
+    if (failed(checkTiles(kernel))) return signalPassFailure();
+    LoweringOptions options;
+    options.warps = warps;
+    options.tf32 = tf32;
+    const std::optional<WarpPlan> plan = planOf(kernel);
+    if (failed(Layouts(kernel, plan ? plan->consumers(options) : options).write(kernel))) signalPassFailure();
+  }
+};
+
+} // namespace
 
 } // namespace tilewright::nvptx

@@ -125,6 +125,7 @@ Value FunctionLowering::cloneOnElements(Operation *op, int64_t row, int64_t colu
   state.addOperands(operands);
   state.addTypes(tile::elementOf(op->getResult(0).getType()));
   state.addAttributes(op->getAttrDictionary().getValue());
+  state.attributes.erase(kLayoutAttr);
   return e.b.create(state)->getResult(0);
 }
 

@@ -17,7 +17,6 @@ namespace tilewright::nvptx {
 using namespace mlir;
 using layout::AxisMap;
 
-bool isTile(Value value) { return isa<RankedTensorType>(value.getType()); }
 bool isLoad(Operation *op) { return isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadElementsOp>(op); }
 bool isStore(Operation *op) { return isa<tile::StoreOp, tile::StoreRowsOp, tile::ReduceAddOp>(op); }
 bool isElementwise(Operation *op) {
@@ -104,8 +103,8 @@ bool isReplaced(Operation *load) {
 FunctionLowering::~FunctionLowering() = default;
 
 FunctionLowering::FunctionLowering(func::FuncOp kernel, const LoweringOptions &options, Emitter &emitter)
-    : kernel(kernel), options_(options), layouts_(kernel, options), e(emitter),
-      writtenRoots(writtenRootsOf(kernel)), readMatrices(readMatricesOf(kernel)) {
+    : kernel(kernel), options_(options), layouts_(kernel), e(emitter), writtenRoots(writtenRootsOf(kernel)),
+      readMatrices(readMatricesOf(kernel)) {
   kernel.walk([&](Operation *op) { hasProducts |= isa<tile::ContractOp, tile::DotOp>(op); });
   placeOnChip();
   findCopies();

@@ -1,9 +1,10 @@
 #pragma once
 
 #include "compiler/dialect/tile_ops.h"
-#include "compiler/nvptx/assign_layouts.h"
 #include "compiler/nvptx/emitter.h"
+#include "compiler/nvptx/layouts.h"
 #include "compiler/nvptx/store_target.h"
+#include "compiler/nvptx/tile_gpu.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -21,7 +22,6 @@ struct MemoryView {
   bool isShared = false;
 };
 
-bool isTile(Value value);
 /// Ops that are evaluated an element at a time wherever they are needed.
 bool isElementwise(mlir::Operation *op);
 bool isLoad(mlir::Operation *op);

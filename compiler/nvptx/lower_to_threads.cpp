@@ -34,73 +34,6 @@ static void waitForLaunchBefore(func::FuncOp lowered) {
   lowered->setAttr("starts_early", builder.getUnitAttr());
 }
 
-/// Whether each position of an axis is held once by the threads that differ in the map's bits.
-static bool holdsEachOnce(const layout::AxisMap &map, int64_t extent) {
-  std::vector<int> holders(map.span());
-  const int64_t mask = map.threadMask();
-  for (int64_t thread = mask;; thread = (thread - 1) & mask) { // all that have bits of the mask only
-    for (int64_t reg = 0; reg < map.registers(); ++reg) {
-      const int64_t position = map.position(thread, reg);
-      if (position < 0 || position >= map.span()) return false;
-      ++holders[position];
-    }
-    if (thread == 0) break;
-  }
-  return map.extent == extent && map.span() >= extent && llvm::all_of(holders, [](int n) { return n == 1; });
-}
-
-/// Every element of every tile has one thread and its replicas, and no thread has more than it can work on.
-static LogicalResult checkLayouts(func::FuncOp kernel, const LoweringOptions &options) {
-  constexpr int64_t kMostRegisters = 512; // of a tile: more than twice what a thread has in all
-  const Layouts layouts(kernel, options);
-  auto isSound = [&](TileLayout layout, RankedTensorType type) {
-    const bool isDisjoint = !(layout.rows->threadMask() & layout.columns->threadMask());
-    return isDisjoint && layout.threadMask() < layouts.threads() &&
-           holdsEachOnce(*layout.rows, type.getDimSize(0)) &&
-           holdsEachOnce(*layout.columns, type.getDimSize(1));
-  };
-  auto check = [&](Operation *op, Value tile) -> LogicalResult {
-    const RankedTensorType type = tile::tileType(tile);
-    const TileLayout layout = layouts.of(tile);
-    if (layout.registers() > kMostRegisters)
-      return op->emitError("makes a tile of ")
-             << type.getDimSize(0) << "x" << type.getDimSize(1) << ", which is " << layout.registers()
-             << " numbers for each of " << layouts.threads() << " threads; expected at most "
-             << kMostRegisters << ": use smaller blocks";
-    const bool isProduct = isa<tile::ContractOp, tile::DotOp>(op);
-    if (isSound(layout, type) && (!isProduct || isSound(layouts.ofProduct(op), type))) return success();
-    return op->emitError("has a layout that does not hold each element once");
-  };
-  WalkResult result = kernel.walk([&](Operation *op) -> WalkResult {
-    for (Value value : op->getResults())
-      if (isTile(value) && failed(check(op, value))) return WalkResult::interrupt();
-    return WalkResult::advance();
-  });
-  return failure(result.wasInterrupted());
-}
-
-static std::string str(TileLayout layout) {
-  return "rows " + layout::str(*layout.rows) + "; columns " + layout::str(*layout.columns);
-}
-
-/// Notes on each op that makes a tile who holds what of it, and on the kernel how many threads there are.
-static void explainLayouts(func::FuncOp kernel, const LoweringOptions &options) {
-  Builder b(kernel.getContext());
-  const std::optional<WarpPlan> plan = planOf(kernel);
-  const Layouts layouts(kernel, plan ? plan->consumers(options) : options);
-  kernel->setAttr("threads", b.getI64IntegerAttr(layouts.threads()));
-  kernel.walk([&](Operation *op) {
-    SmallVector<Attribute> ofResults;
-    for (Value result : op->getResults())
-      if (isTile(result)) ofResults.push_back(b.getStringAttr(str(layouts.of(result))));
-    if (ofResults.size() == 1) op->setAttr("layout", ofResults.front());
-    if (ofResults.size() > 1) op->setAttr("layout", b.getArrayAttr(ofResults));
-    const bool isProduct = isa<tile::ContractOp, tile::DotOp>(op);
-    if (isProduct && !(layouts.ofProduct(op) == layouts.of(op->getResult(0))))
-      op->setAttr("accumulators", b.getStringAttr(str(layouts.ofProduct(op))));
-  });
-}
-
 namespace {
 
 struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
@@ -115,24 +48,22 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
     options.sharedLimit = sharedLimit;
     options.hopper = hopper;
     options.rasterRows = rasterRows;
-    if (!explain) declareSharedMemory(getOperation());
+    declareSharedMemory(getOperation());
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (!kernel->hasAttr(tile::kKernelAttr)) continue;
-      if (failed(checkTiles(kernel))) return signalPassFailure();
-      if (explain)
-        explainLayouts(kernel, options);
-      else if (failed(lower(kernel, options)))
-        return signalPassFailure();
+      if (failed(lower(kernel, options))) return signalPassFailure();
     }
-    if (explain) return;
     for (auto lowered : getOperation().getOps<func::FuncOp>())
       if (startsEarly && !lowered->hasAttr("product")) waitForLaunchBefore(lowered);
   }
 
   static LogicalResult lower(func::FuncOp kernel, const LoweringOptions &options) {
+    if (!kernel->hasAttr(kThreadsAttr))
+      return kernel.emitError("has no layouts: expected assign-layouts to have run");
     if (const std::optional<WarpPlan> plan = planOf(kernel)) {
       if (plan->isRequired) return lowerWithRoles(kernel, options, *plan);
       if (succeeded(tryRoles(kernel, options, *plan))) return success();
+      if (failed(Layouts(kernel, options).write(kernel))) return failure(); // of warps that are alike
     }
     if (failed(checkLayouts(kernel, options))) return failure();
     OpBuilder builder(kernel);

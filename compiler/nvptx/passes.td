@@ -3,6 +3,7 @@
 
 include "mlir/Pass/PassBase.td"
 
+defvar Warps = Option<"warps", "warps", "int64_t", "0", "warps of a CTA; 0: chosen by the kernel's tiles">;
 defvar Tf32 = Option<"tf32", "tf32", "bool", "false", "products round fp32 operands to TF32">;
 defvar Stages = Option<"stages", "stages", "int64_t", "0", "of the copies that feed a product; 0: chosen">;
 defvar Hopper =
@@ -60,10 +61,32 @@ def PlanWarps : Pass<"plan-warps", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::tilewright::nvptx::TileGpuDialect"];
 }
 
+def AssignLayouts : Pass<"assign-layouts", "::mlir::func::FuncOp"> {
+  let summary = "who holds which elements of each tile";
+  let description = [{
+    Writes `tile_gpu.threads` on a kernel, `tile_gpu.layout` on each op that makes a tile, and `tile_gpu.accumulators`
+    on a product whose result is converted to another layout. Kernels whose warps have roles (`plan-warps`) get the
+    layouts of the warps that multiply. Changes nothing else.
+
+    Before:
+    ```mlir
+    %x = tile.load %a[%j] : !tile.view<?xf32> -> tensor<1x128xf32>
+    ```
+    After:
+    ```mlir
+    %x = tile.load %a[%j] {tile_gpu.layout = #tile_gpu.layout<rows = <1, bits = [], offsets = [0], run = 1>,
+        columns = <128, class = 1, bits = [0 : 4, 1 : 8, 2 : 16, 3 : 32, 4 : 64], offsets = [0] x 4 by 1, run = 4>>}
+        : !tile.view<?xf32> -> tensor<1x128xf32>
+    ```
+  }];
+  let options = [Warps, Tf32];
+  let dependentDialects = ["::tilewright::nvptx::TileGpuDialect"];
+}
+
 def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
   let summary = "tile kernels to the program of one thread of a CTA";
   let description = [{
-    One CTA runs one program of the grid. Every tile becomes registers of its threads, as `Layouts` deals them out;
+    One CTA runs one program of the grid. Every tile becomes registers of its threads, as `assign-layouts` wrote;
     element-wise ops become scalar ones, reductions shuffles and exchanges through shared memory, loads and stores
     predicated vector accesses with an element-wise way for what is not aligned. A kernel's parameters become
     (address, size) of a vector, (address, rows, columns, row stride) of a matrix, an i64 or an f32 each. Tiles must be
@@ -84,12 +107,10 @@ def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"warps", "warps", "int64_t", "0", "warps of a CTA; 0: chosen by the kernel's tiles">,
-    Tf32, Stages, Hopper, SharedLimit,
+    Warps, Tf32, Stages, Hopper, SharedLimit,
     Option<"step", "step", "int64_t", "0", "32 or 64 elements of the contracted axis in a stage; 0: chosen">,
     Option<"rasterRows", "raster-rows", "int64_t", "0", "rows of programs that a persistent grid walks column by column">,
     Option<"startsEarly", "starts-early", "bool", "false", "for sm_90 and later: a launch waits for the one before it">,
-    Option<"explain", "explain", "bool", "false", "notes layouts on the tile IR, and lowers nothing">,
   ];
   let dependentDialects = [
     "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect", "::mlir::arith::ArithDialect",

@@ -191,6 +191,7 @@ private:
     keepProductOnly(slice);
     LoweringOptions team = options;
     team.warps = 1;
+    if (failed(Layouts(slice, team).write(slice))) return failure();
     FunctionLowering lowering(slice, team, e);
     lowering.enter(lowered, {thread - kConsumerThreads, e.i32(0), e.i32(0).value});
     Producer role(lowering, frame);

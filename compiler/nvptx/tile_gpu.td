@@ -14,6 +14,10 @@ def TileGpu_Dialect : Dialect {
     - `tile_gpu.warps` on a kernel: a `#tile_gpu.warp_plan`, or `#tile_gpu.alike` and why. Without it, all warps of a
       CTA do the same.
     - `tile_gpu.boxed` on a store: it is the one that the copy engine (TMA) makes.
+    - `tile_gpu.threads` on a kernel: how many threads of a CTA share its tiles.
+    - `tile_gpu.layout` on an op that makes tiles: the `#tile_gpu.layout` of its result; of several, an array of them.
+      A loop's tiles have in its body the layouts of its results.
+    - `tile_gpu.accumulators` on a product: its own layout, where its result is converted to another.
   }];
   let hasOperationAttrVerify = 1;
   let useDefaultAttributePrinterParser = 1;
@@ -44,6 +48,37 @@ def TileGpu_AlikeAttr : TileGpu_Attr<"Alike", "alike"> {
   }];
   let parameters = (ins StringRefParameter<"a reason, for people">:$reason);
   let assemblyFormat = "`<` $reason `>`";
+}
+
+def TileGpu_AxisMap : AttrParameter<"::tilewright::layout::AxisMap", "who holds which positions",
+                                    "const ::tilewright::layout::AxisMap &">;
+
+def TileGpu_AxisAttr : TileGpu_Attr<"Axis", "axis"> {
+  let summary = "who holds which positions of a tile's axis";
+  let description = [{
+    As `layout::AxisMap` says: the axis's extent; how far each bit of the thread's number moves along it; the offsets of
+    a thread's registers, here 0, 8, 16, 24; how many of them are adjacent. Each position has one holder.
+
+    `class` numbers the kernel's *axis classes*: axes of tiles that meet element by element have one. Two classes may
+    have equal maps; what is done along them stays apart. Axes of one element have class 0, which is not printed.
+
+    Example: `#tile_gpu.axis<64, class = 1, bits = [2 : 1, 3 : 2, 4 : 4, 5 : 32], offsets = [0] x 4 by 8, run = 1>`
+  }];
+  let parameters = (ins "int64_t":$axisClass, TileGpu_AxisMap:$map);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+def TileGpu_LayoutAttr : TileGpu_Attr<"Layout", "layout"> {
+  let summary = "who holds which elements of a tile";
+  let description = [{
+    A map for its rows and one for its columns, which have different bits of the thread's number.
+
+    Example: `#tile_gpu.layout<rows = <1, bits = [], offsets = [0], run = 1>, columns = <…>>`
+  }];
+  let parameters = (ins "AxisAttr":$rows, "AxisAttr":$columns);
+  let assemblyFormat = "`<` `rows` `=` $rows `,` `columns` `=` $columns `>`";
+  let genVerifyDecl = 1;
 }
 
 #endif

@@ -1,14 +1,9 @@
 #include "compiler/nvptx/warp_plan.h"
 
 #include "compiler/dialect/tile_ops.h"
+#include "compiler/nvptx/tile_gpu.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
-#include "llvm/ADT/TypeSwitch.h"
-
-#include "compiler/nvptx/tile_gpu_dialect.cpp.inc"
-
-#define GET_ATTRDEF_CLASSES
-#include "compiler/nvptx/tile_gpu_attributes.cpp.inc"
 
 namespace tilewright::nvptx {
 
@@ -114,54 +109,6 @@ LogicalResult WarpPlanAttr::verify(llvm::function_ref<InFlightDiagnostic()> emit
     return expected("a cluster along axis 0 or 1 of the grid", plan.clusterAxis);
   return success();
 }
-
-/// A plan is of a kernel's only product, whose size it repeats, and of at most one store.
-static LogicalResult verifyPlan(Operation *kernel, const WarpPlan &plan) {
-  int64_t products = 0, boxed = 0;
-  tile::ContractOp product;
-  kernel->walk([&](Operation *op) {
-    products += isa<tile::ContractOp, tile::DotOp>(op);
-    boxed += op->hasAttr(kBoxedAttr);
-    if (auto contract = dyn_cast<tile::ContractOp>(op)) product = contract;
-  });
-  if (products != 1 || !product)
-    return kernel->emitOpError() << "expected one product of views for '" << kWarpsAttr << "', found "
-                                 << products << " products";
-  const auto shape = tile::tileType(product.getResult()).getShape();
-  if (shape[0] != plan.rows || shape[1] != plan.columns)
-    return kernel->emitOpError() << "expected '" << kWarpsAttr << "' of a product of " << shape[0] << "x"
-                                 << shape[1] << ", found " << plan.rows << "x" << plan.columns;
-  if (boxed != plan.boxedStore)
-    return kernel->emitOpError() << "expected " << int(plan.boxedStore) << " stores with '" << kBoxedAttr
-                                 << "', found " << boxed;
-  return success();
-}
-
-LogicalResult TileGpuDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  if (attribute.getName() == kBoxedAttr) {
-    if (isa<tile::StoreOp, tile::ReduceAddOp>(op) && isa<UnitAttr>(attribute.getValue())) return success();
-    return op->emitOpError() << "expected '" << kBoxedAttr
-                             << "' to be a unit attribute of a store of a block";
-  }
-  if (attribute.getName() != kWarpsAttr)
-    return op->emitOpError() << "expected '" << kWarpsAttr << "' or '" << kBoxedAttr << "', found attribute "
-                             << attribute.getName();
-  if (!op->hasAttr(tile::kKernelAttr))
-    return op->emitOpError() << "expected '" << kWarpsAttr << "' on a kernel";
-  if (auto plan = dyn_cast<WarpPlanAttr>(attribute.getValue())) return verifyPlan(op, plan.getPlan());
-  if (isa<AlikeAttr>(attribute.getValue())) return success();
-  return op->emitOpError() << "expected '" << kWarpsAttr << "' to be a plan or a reason, found "
-                           << attribute.getValue();
-}
-
-void TileGpuDialect::registerAttributes() {
-  addAttributes<
-#define GET_ATTRDEF_LIST
-#include "compiler/nvptx/tile_gpu_attributes.cpp.inc"
-      >();
-}
-
-void TileGpuDialect::initialize() { registerAttributes(); }
 
 // ---- on a kernel ----
 

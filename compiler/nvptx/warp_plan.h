@@ -5,7 +5,6 @@
 
 #include "compiler/nvptx/lowering_options.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Dialect.h"
 #include "llvm/ADT/Hashing.h"
 
 namespace tilewright::nvptx {
@@ -66,8 +65,3 @@ void setAlike(mlir::func::FuncOp kernel, llvm::StringRef reason);
 mlir::Operation *boxedStoreOf(mlir::func::FuncOp kernel);
 
 } // namespace tilewright::nvptx
-
-#include "compiler/nvptx/tile_gpu_dialect.h.inc"
-
-#define GET_ATTRDEF_CLASSES
-#include "compiler/nvptx/tile_gpu_attributes.h.inc"

@@ -40,7 +40,8 @@ class CommandsTest(cli.CliTest):
             text = self.succeed("emit", "--kernel", kernel, "--target", target, "--stage", "plan", "--dtype", "bf16")
             self.assertIn(f"tile_gpu.warps = #tile_gpu.{warps}", text)
             text = self.succeed("emit", "--kernel", kernel, "--target", target, "--stage", "layout", "--dtype", "bf16")
-            self.assertRegex(text, r'tile.(contract|dot) .*layout = "rows b2\*1 \+ b3\*2 \+ b4\*4')
+            self.assertRegex(text, r"#layout\d* = #tile_gpu.layout<rows = <\d+, class = \d+, bits = \[2 : 1, 3 : 2, 4 : 4")
+            self.assertRegex(text, r"tile.(contract|dot) .*tile_gpu.layout = #layout")
         self.assertIn("tensor<", self.succeed("emit", "--kernel", "vector_add", "--target", "sm_80", "--stage", "lowered"))
         self.assertIn("nvptx64", self.succeed("emit", "--kernel", "vector_add", "--target", "sm_90", "--stage", "llvm"))
 

@@ -1,4 +1,4 @@
-// RUN: tile-opt %s --lower-to-threads | FileCheck %s
+// RUN: tile-opt %s --assign-layouts --lower-to-threads | FileCheck %s
 
 // What is loaded only to be stored on chip is copied there; who looks at it waits first.
 // CHECK-LABEL: func.func @copied

@@ -1,4 +1,4 @@
-// RUN: tile-opt %s --pass-pipeline='builtin.module(func.func(online-softmax,stream-rows{block=1024}),canonicalize,cse,loop-invariant-code-motion,lower-to-threads,canonicalize,cse)' | FileCheck %s
+// RUN: tile-opt %s --pass-pipeline='builtin.module(func.func(online-softmax,stream-rows{block=1024}),canonicalize,cse,loop-invariant-code-motion,func.func(assign-layouts),lower-to-threads,canonicalize,cse)' | FileCheck %s
 
 // Threads add up their own columns; they come together behind the loop.
 // CHECK-LABEL: func.func @sum(

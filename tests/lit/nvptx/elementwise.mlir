@@ -1,4 +1,4 @@
-// RUN: tile-opt %s --lower-to-threads --canonicalize --cse | FileCheck %s
+// RUN: tile-opt %s --assign-layouts --lower-to-threads --canonicalize --cse | FileCheck %s
 
 // CHECK: llvm.mlir.global external @shared_memory() {addr_space = 3 : i32, alignment = 1024 : i64} : !llvm.array<0 x i8>
 

@@ -66,7 +66,7 @@ func.func @not_a_store() {
 
 // -----
 
-// expected-error @below {{expected 'tile_gpu.warps' or 'tile_gpu.boxed', found attribute "tile_gpu.wraps"}}
+// expected-error @below {{has an attribute that the dialect does not know: "tile_gpu.wraps"}}
 func.func @unknown() attributes {tile_gpu.wraps} {
   return
 }

@@ -1,4 +1,4 @@
-// RUN: tile-opt %s --merge-loads --plan-warps="hopper shared-limit=232448 roles=2" --lower-to-threads="hopper shared-limit=232448" --canonicalize --cse | FileCheck %s
+// RUN: tile-opt %s --merge-loads --plan-warps="hopper shared-limit=232448 roles=2" --assign-layouts --lower-to-threads="hopper shared-limit=232448" --canonicalize --cse | FileCheck %s
 
 // A product whose columns past the end of %b and at each row's %other count for nothing: only warps that have such a
 // column in their rows go over all of their numbers.

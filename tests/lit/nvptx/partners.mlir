@@ -1,4 +1,4 @@
-// RUN: tile-opt %s --lower-to-threads | FileCheck %s
+// RUN: tile-opt %s --assign-layouts --lower-to-threads | FileCheck %s
 
 // Sums of four CTAs of a cluster: each of four threads tells one CTA, where a barrier counts the bytes; what is kept comes
 // ahead of what warps exchange.

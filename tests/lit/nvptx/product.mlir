@@ -1,6 +1,6 @@
-// RUN: tile-opt %s --lower-to-threads=shared-limit=166912 --canonicalize --cse | FileCheck %s
-// RUN: tile-opt %s --lower-to-threads="shared-limit=166912 tf32" --canonicalize --cse | FileCheck %s --check-prefix=TF32
-// RUN: tile-opt %s --lower-to-threads="shared-limit=166912 raster-rows=8" --canonicalize --cse | FileCheck %s --check-prefix=RASTER
+// RUN: tile-opt %s --assign-layouts --lower-to-threads=shared-limit=166912 --canonicalize --cse | FileCheck %s
+// RUN: tile-opt %s --assign-layouts=tf32 --lower-to-threads="shared-limit=166912 tf32" --canonicalize --cse | FileCheck %s --check-prefix=TF32
+// RUN: tile-opt %s --assign-layouts --lower-to-threads="shared-limit=166912 raster-rows=8" --canonicalize --cse | FileCheck %s --check-prefix=RASTER
 
 // 128×128 in four warps of 64×64; three stages of 2·128·64 bf16.
 // CHECK-LABEL: func.func @bf16(

@@ -1,4 +1,4 @@
-// RUN: tile-opt %s --lower-to-threads --canonicalize --cse | FileCheck %s
+// RUN: tile-opt %s --assign-layouts --lower-to-threads --canonicalize --cse | FileCheck %s
 
 // A row of 64 bf16 lies in 8 threads of a warp: three exchanges, no shared memory.
 // CHECK-LABEL: func.func @in_a_warp(

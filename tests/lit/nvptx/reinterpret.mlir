@@ -1,4 +1,4 @@
-// RUN: tile-opt %s --lower-to-threads --canonicalize --cse | FileCheck %s
+// RUN: tile-opt %s --assign-layouts --lower-to-threads --canonicalize --cse | FileCheck %s
 
 // Half as many elements of twice the size in a row and from row to row, at the same address. Threads overwrite what
 // others load, within a block and in the next one: barriers stand between, in the block and behind it.

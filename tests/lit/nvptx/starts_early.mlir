@@ -1,5 +1,5 @@
-// RUN: tile-opt %s --lower-to-threads="starts-early" | FileCheck %s
-// RUN: tile-opt %s --lower-to-threads | FileCheck %s --check-prefix=LATER
+// RUN: tile-opt %s --assign-layouts --lower-to-threads="starts-early" | FileCheck %s
+// RUN: tile-opt %s --assign-layouts --lower-to-threads | FileCheck %s --check-prefix=LATER
 
 // Nothing is read before the launch before this one is over; then the next one's CTAs may take their places.
 // CHECK-LABEL: func.func @copy(

@@ -1,4 +1,4 @@
-// RUN: tile-opt %s --lower-to-threads | FileCheck %s
+// RUN: tile-opt %s --assign-layouts --lower-to-threads | FileCheck %s
 
 // The blocks of a sweep's iterations have no column in common: nobody waits between them.
 // CHECK-LABEL: func.func @in_place

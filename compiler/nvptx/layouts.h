@@ -11,6 +11,8 @@
 
 namespace tilewright::nvptx {
 
+bool isTile(mlir::Value value);
+
 /// What multiplies the operands of a product.
 enum class Multiply {
   wgmma, ///< wgmma of a warpgroup on shared memory: bf16, f16, or fp32 rounded to TF32
@@ -22,6 +24,13 @@ enum class Multiply {
 Multiply multiplyFor(mlir::Type left, mlir::Type right, const LoweringOptions &options);
 /// Of a product of tiles: mma16 or fma.
 Multiply multiplyFor(tile::DotOp op);
+/// Of either.
+Multiply multiplyFor(mlir::Operation *product, const LoweringOptions &options);
+
+/// A thread may hold so many numbers of one tile: more than twice what it has registers in all.
+constexpr int64_t kMostRegisters = 512;
+/// Rows and columns of a product by multiply-adds are held in runs of so many.
+constexpr int64_t kRegisterTileRun = 4;
 
 /// Whether every tile of a kernel is one that threads can hold; an error says which is not.
 mlir::LogicalResult checkTiles(mlir::func::FuncOp kernel);
@@ -36,7 +45,7 @@ inline bool operator==(const TileLayout &a, const TileLayout &b) {
   return a.rows == b.rows && a.columns == b.columns;
 }
 
-/// The layout of every tile of a kernel.
+/// The layout of every tile of a kernel, as attributes say that assign-layouts wrote.
 ///
 /// Axes of tiles that meet element by element are one *axis class* and have one map, so a tile never has to
 /// change its layout but where its axes change places. A class that a product makes has the map of the
@@ -44,20 +53,31 @@ inline bool operator==(const TileLayout &a, const TileLayout &b) {
 /// threads that are left.
 class Layouts {
 public:
+  /// Those that are written on the kernel.
+  explicit Layouts(mlir::func::FuncOp kernel);
+  /// Those that assign-layouts would write, whatever is written.
   Layouts(mlir::func::FuncOp kernel, const LoweringOptions &options);
+  /// Writes them on the kernel. An error says which is none.
+  mlir::LogicalResult write(mlir::func::FuncOp kernel) const;
   int threads() const { return 1 << threadBits_; }
-  TileLayout of(mlir::Value tile) const;
+  /// Null maps for a tile of which nothing is written.
+  TileLayout of(mlir::Value tile) const { return layouts_.lookup(tile); }
   /// Of a product's accumulators. Its result has another layout when it has one row or column, or when
   /// another product gave it one.
-  TileLayout ofProduct(mlir::Operation *product) const;
+  TileLayout ofProduct(mlir::Operation *product) const { return products_.lookup(product); }
 
 private:
   friend class LayoutAssigner;
   int threadBits_ = 5;
-  layout::AxisMap single_; ///< of an axis of one position
-  std::vector<std::unique_ptr<layout::AxisMap>> maps_;
+  layout::AxisMap single_;                             ///< of an axis of one position
+  std::vector<std::unique_ptr<layout::AxisMap>> maps_; ///< that no attribute keeps
   llvm::DenseMap<mlir::Value, TileLayout> layouts_;
   llvm::DenseMap<mlir::Operation *, TileLayout> products_;
 };
+
+/// Whether the lowering can go by what is written on a kernel: every tile has a layout of no more registers
+/// than a thread can work on, tiles that meet have the same, and products are held as their instructions
+/// leave them. An error says what is not so.
+mlir::LogicalResult checkLayouts(mlir::func::FuncOp kernel, const LoweringOptions &options);
 
 } // namespace tilewright::nvptx

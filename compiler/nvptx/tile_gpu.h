@@ -1,0 +1,30 @@
+#pragma once
+
+#include "compiler/layout/axis_map.h"
+#include "compiler/nvptx/warp_plan.h"
+#include "mlir/IR/Dialect.h"
+#include "llvm/ADT/Hashing.h"
+
+namespace tilewright::layout {
+llvm::hash_code hash_value(const AxisMap &map);
+} // namespace tilewright::layout
+
+#include "compiler/nvptx/tile_gpu_dialect.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/nvptx/tile_gpu_attributes.h.inc"
+
+namespace tilewright::nvptx {
+
+/// Attributes that assign-layouts writes, see the dialect: on a kernel, on what makes tiles, on products.
+constexpr llvm::StringLiteral kThreadsAttr = "tile_gpu.threads", kLayoutAttr = "tile_gpu.layout",
+                              kAccumulatorsAttr = "tile_gpu.accumulators";
+
+/// Whether an op's layouts are of its tiles' sizes, one for each tile that it makes, and of the kernel's
+/// threads; and the same of a product's own. An error says what is not.
+mlir::LogicalResult verifyLayouts(mlir::Operation *op);
+
+/// The layout of one tile that an op makes; null where it has none.
+LayoutAttr layoutOf(mlir::OpResult tile);
+
+} // namespace tilewright::nvptx
