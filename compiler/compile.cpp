@@ -13,6 +13,7 @@
 #include "compiler/check_options.h"
 #include "compiler/cpu/emit_object.h"
 #include "compiler/dialect/kernel_signature.h"
+#include "compiler/dialect/launch_notes.h"
 #include "compiler/dsl/build.h"
 #include "compiler/dump.h"
 #include "compiler/nvptx/emit_ptx.h"
@@ -93,22 +94,15 @@ Artifact describeKernel(const Kernel &kernel, const Target &target, ModuleOp til
 
 // What a lowering noted on the kernel's function.
 void describeLaunch(Artifact &artifact, ModuleOp lowered) {
-  Operation *function = lowered.lookupSymbol(artifact.kernel);
-  auto noted = [&](const char *name) {
-    auto number = function->getAttrOfType<IntegerAttr>(name);
-    return number ? number.getInt() : 0;
-  };
-  artifact.scratchBytes = noted("scratch_bytes");
-  artifact.threads = static_cast<int>(noted("threads"));
-  artifact.sharedBytes = noted("shared_bytes");
-  artifact.persistent = function->hasAttr("persistent");
-  artifact.startsEarly = function->hasAttr("starts_early");
-  artifact.ranksClusters = function->hasAttr("ranks_clusters");
-  if (auto ctas = function->getAttrOfType<IntegerAttr>("cluster_ctas"))
-    artifact.clusterCtas = static_cast<int>(ctas.getInt());
-  if (auto maps = function->getAttrOfType<ArrayAttr>("tensor_maps"))
-    for (auto map : maps.getAsRange<DenseI64ArrayAttr>())
-      artifact.tensorMaps.push_back({static_cast<int>(map[0]), map[1], map[2], map[3] != 0});
+  LaunchNotes notes = LaunchNotes::of(lowered.lookupSymbol(artifact.kernel));
+  artifact.scratchBytes = notes.scratchBytes;
+  artifact.threads = notes.threads;
+  artifact.sharedBytes = notes.sharedBytes;
+  artifact.tensorMaps = std::move(notes.tensorMaps);
+  artifact.clusterCtas = notes.clusterCtas;
+  artifact.persistent = notes.persistent;
+  artifact.startsEarly = notes.startsEarly;
+  artifact.ranksClusters = notes.ranksClusters;
 }
 
 Status generateCode(Artifact &artifact, ModuleOp lowered, const Target &target,

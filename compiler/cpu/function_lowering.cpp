@@ -4,6 +4,7 @@
 #include "compiler/cpu/contraction.h"
 #include "compiler/cpu/index_sign.h"
 #include "compiler/cpu/nest.h"
+#include "compiler/dialect/launch_notes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"
@@ -53,7 +54,9 @@ LogicalResult FunctionLowering::run() {
   if (failed(lowerBlock(kernel.getBody().front()))) return failure();
   flush();
   e.b.create<func::ReturnOp>();
-  lowered->setAttr("scratch_bytes", e.b.getI64IntegerAttr(scratchBytes));
+  LaunchNotes notes;
+  notes.scratchBytes = scratchBytes;
+  notes.write(lowered);
   lowered.setArgAttr(2, LLVM::LLVMDialect::getNoAliasAttrName(), e.b.getUnitAttr());
   kernel.erase();
   return success();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/diagnostics.h"
+#include "compiler/dialect/launch_notes.h"
 #include "compiler/optimise.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -39,9 +40,9 @@ static const char *isaOf(const Target &target) {
 }
 
 /// Whether a kernel was lowered to one that is described so.
-static bool isAny(mlir::ModuleOp module, const char *attribute) {
+static bool isAny(mlir::ModuleOp module, bool LaunchNotes::*note) {
   return llvm::any_of(module.getOps<mlir::LLVM::LLVMFuncOp>(),
-                      [&](auto function) { return function->hasAttr(attribute); });
+                      [&](auto function) { return LaunchNotes::of(function).*note; });
 }
 
 static StatusOr<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Target &target, int optLevel) {
@@ -96,8 +97,8 @@ static void declareKernels(mlir::ModuleOp module, llvm::Module &code, const Targ
   llvm::LLVMContext &context = code.getContext();
   llvm::Type *i32 = llvm::Type::getInt32Ty(context);
   for (auto function : module.getOps<mlir::LLVM::LLVMFuncOp>()) {
-    auto threads = function->getAttrOfType<mlir::IntegerAttr>("threads");
-    if (!threads) continue;
+    const LaunchNotes notes = LaunchNotes::of(function);
+    if (!notes.threads) continue;
     llvm::Function *kernel = code.getFunction(function.getName());
     kernel->setCallingConv(llvm::CallingConv::PTX_Kernel);
     auto annotate = [&](const char *name, int64_t value) {
@@ -106,11 +107,11 @@ static void declareKernels(mlir::ModuleOp module, llvm::Module &code, const Targ
       code.getOrInsertNamedMetadata("nvvm.annotations")->addOperand(llvm::MDNode::get(context, fields));
     };
     annotate("kernel", 1);
-    annotate("maxntidx", threads.getInt());
+    annotate("maxntidx", notes.threads);
     annotate("maxntidy", 1);
     annotate("maxntidz", 1);
     // Before sm_90, ptxas would spill a few registers for one more CTA a multiprocessor.
-    if (function->hasAttr("keeps_registers") && target.capability() < 90) annotate("minctasm", 1);
+    if (notes.keepsRegisters && target.capability() < 90) annotate("minctasm", 1);
     keepParametersInPlace(*kernel);
   }
 }
@@ -157,7 +158,7 @@ StatusOr<std::string> emitPtx(mlir::ModuleOp module, const Target &target, int o
   // first, which has one, write the same PTX. IR that was written for the copy engine and wgmma is not
   // improved by what LLVM does to loops' addresses: ptxas made longer code of it, and it took a fifth of the
   // time. Portable products have many more addresses, and spill without.
-  const bool hasProduct = isAny(module, "product");
+  const bool hasProduct = isAny(module, &LaunchNotes::hasProduct);
   TW_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine,
                       makeTargetMachine(target, hasProduct ? std::min(optLevel, 1) : 0));
   code->setDataLayout(machine->createDataLayout());
@@ -173,7 +174,8 @@ StatusOr<std::string> emitPtx(mlir::ModuleOp module, const Target &target, int o
     return std::string(text);
   }
   llvm::legacy::PassManager codegen;
-  const auto irLevel = isAny(module, "persistent") ? llvm::CodeGenOptLevel::None : machine->getOptLevel();
+  const auto irLevel =
+      isAny(module, &LaunchNotes::persistent) ? llvm::CodeGenOptLevel::None : machine->getOptLevel();
   if (!addCodegen(static_cast<llvm::LLVMTargetMachine &>(*machine), irLevel, codegen, stream))
     return compileError("LLVM's code generator for '" + target.arch + "' cannot write PTX");
   codegen.run(*code);

@@ -1,6 +1,7 @@
 #include "compiler/nvptx/function_lowering.h"
 
 #include "compiler/dialect/kernel_signature.h"
+#include "compiler/dialect/launch_notes.h"
 #include "compiler/nvptx/deferred_sums.h"
 #include "compiler/nvptx/exchange.h"
 #include "compiler/nvptx/memory_access.h"
@@ -165,14 +166,21 @@ LogicalResult FunctionLowering::run() {
   if (failed(lowerOps(body.begin(), body.without_terminator().end()))) return failure();
   flush();
   e.b.create<func::ReturnOp>();
-  lowered->setAttr("threads", e.b.getI64IntegerAttr(layouts_.threads()));
-  lowered->setAttr("shared_bytes", e.b.getI64IntegerAttr(onChipBytes + sharedBytes));
-  if (hasProducts) lowered->setAttr("product", e.b.getUnitAttr());
-  if (ahead->bytes()) lowered->setAttr("keeps_registers", e.b.getUnitAttr());
-  if (Attribute partners = kernel->getAttr(tile::kPartnersAttr)) lowered->setAttr("cluster_ctas", partners);
+  describe();
   LogicalResult fits = checkShared();
   kernel.erase();
   return fits;
+}
+
+void FunctionLowering::describe() const {
+  LaunchNotes notes;
+  notes.threads = layouts_.threads();
+  notes.sharedBytes = onChipBytes + sharedBytes;
+  notes.hasProduct = hasProducts;
+  notes.keepsRegisters = ahead->bytes() > 0;
+  if (auto partners = kernel->getAttrOfType<IntegerAttr>(tile::kPartnersAttr))
+    notes.clusterCtas = static_cast<int>(partners.getInt());
+  notes.write(lowered);
 }
 
 LogicalResult FunctionLowering::checkShared() {

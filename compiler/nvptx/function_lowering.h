@@ -144,6 +144,7 @@ private:
   void orderPrograms();
   Num programId(uint64_t axis);
   Value invariantPart(Value condition);
+  void describe() const; ///< what the launch must know
   mlir::LogicalResult checkShared();
   mlir::LogicalResult lowerOps(mlir::Block::iterator begin, mlir::Block::iterator end);
   mlir::LogicalResult lowerOp(mlir::Operation &op);

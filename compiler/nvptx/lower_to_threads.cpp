@@ -1,3 +1,4 @@
+#include "compiler/dialect/launch_notes.h"
 #include "compiler/nvptx/function_lowering.h"
 #include "compiler/nvptx/passes.h"
 #include "compiler/nvptx/specialize_warps.h"
@@ -31,7 +32,9 @@ static void waitForLaunchBefore(func::FuncOp lowered) {
   OpBuilder builder = OpBuilder::atBlockBegin(&lowered.getBody().front());
   Emitter e(lowered.getLoc(), builder);
   e.ptx({}, "griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;", "~{memory}", {}, true);
-  lowered->setAttr("starts_early", builder.getUnitAttr());
+  LaunchNotes notes = LaunchNotes::of(lowered);
+  notes.startsEarly = true;
+  notes.write(lowered);
 }
 
 namespace {
@@ -54,7 +57,7 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
       if (failed(lower(kernel, options))) return signalPassFailure();
     }
     for (auto lowered : getOperation().getOps<func::FuncOp>())
-      if (startsEarly && !lowered->hasAttr("product")) waitForLaunchBefore(lowered);
+      if (startsEarly && !LaunchNotes::of(lowered).hasProduct) waitForLaunchBefore(lowered);
   }
 
   static LogicalResult lower(func::FuncOp kernel, const LoweringOptions &options) {

@@ -1,5 +1,6 @@
 #include "compiler/nvptx/specialize_warps.h"
 
+#include "compiler/dialect/launch_notes.h"
 #include "compiler/nvptx/program_order.h"
 #include "compiler/nvptx/warp_roles.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -32,30 +33,29 @@ func::FuncOp declareWithMaps(func::FuncOp kernel, OpBuilder &b, int64_t maps, bo
 
 /// What the runtime must know: the maps' parameters and boxes, and how to launch.
 void describe(func::FuncOp lowered, tile::ContractOp product, const WarpPlan &plan, int64_t sharedBytes) {
-  OpBuilder b(lowered.getContext());
-  auto map = [&](Value view, int64_t rows, int64_t columns, bool toTf32 = false) -> Attribute {
-    return b.getDenseI64ArrayAttr({cast<BlockArgument>(rootOf(view)).getArgNumber(), rows, columns, toTf32});
+  auto map = [&](Value view, int64_t rows, int64_t columns, bool toTf32 = false) -> TensorMap {
+    return {static_cast<int>(cast<BlockArgument>(rootOf(view)).getArgNumber()), rows, columns, toTf32};
   };
   auto operand = [&](Value view, bool depthIsMinor, int64_t positions, int64_t shares) {
     const StagedOperand staged{positions, depthIsMinor, plan.stageDepth, {}, {}, shares};
     const bool isF32 = cast<tile::ViewType>(view.getType()).getElement().isF32();
     return map(view, staged.boxRows(), plan.stageDepth, isF32);
   };
-  SmallVector<Attribute> maps{
-      operand(product.getA(), product.getAAxis() == 1, plan.rows, plan.sharesOf(0)),
-      operand(product.getB(), product.getBAxis() == 1, plan.columns, plan.sharesOf(1))};
+  LaunchNotes notes;
+  notes.tensorMaps = {operand(product.getA(), product.getAAxis() == 1, plan.rows, plan.sharesOf(0)),
+                      operand(product.getB(), product.getBAxis() == 1, plan.columns, plan.sharesOf(1))};
   if (Operation *store = boxedStoreOf(product->getParentOfType<func::FuncOp>())) {
     Value view = viewOf(store);
     Type element = cast<tile::ViewType>(view.getType()).getElement();
-    maps.push_back(map(view, StoreBoxes::kRows, StoreBoxes::kRowBytes / bytesOf(element)));
+    notes.tensorMaps.push_back(map(view, StoreBoxes::kRows, StoreBoxes::kRowBytes / bytesOf(element)));
   }
-  lowered->setAttr("tensor_maps", b.getArrayAttr(maps));
-  lowered->setAttr("persistent", b.getUnitAttr());
-  if (plan.isRanked) lowered->setAttr("ranks_clusters", b.getUnitAttr());
-  lowered->setAttr("product", b.getUnitAttr());
-  lowered->setAttr("cluster_ctas", b.getI64IntegerAttr(plan.clusterCtas));
-  lowered->setAttr("threads", b.getI64IntegerAttr(kThreads));
-  lowered->setAttr("shared_bytes", b.getI64IntegerAttr(sharedBytes));
+  notes.persistent = true;
+  notes.ranksClusters = plan.isRanked;
+  notes.hasProduct = true;
+  notes.clusterCtas = static_cast<int>(plan.clusterCtas);
+  notes.threads = kThreads;
+  notes.sharedBytes = sharedBytes;
+  notes.write(lowered);
 }
 
 /// Moves loads of a few registers a thread, which the rest of the kernel waits for, ahead of its product.

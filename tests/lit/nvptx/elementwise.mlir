@@ -5,7 +5,7 @@
 // A vector is its address and its size; 128 columns are four for each of 32 threads.
 // CHECK-LABEL: func.func @twice(
 // CHECK-SAME: %[[A:.*]]: i64, %[[SIZE:.*]]: i64, %{{.*}}: i64, %{{.*}}: i64)
-// CHECK-SAME: shared_bytes = 0 : i64, threads = 32 : i64
+// CHECK-SAME: attributes {threads = 32 : i64}
 // CHECK: nvvm.read.ptx.sreg.ctaid.x
 // CHECK: %[[X:.*]]:4 = scf.if
 // CHECK: @$5 ld.global.v4.f32 {$0, $1, $2, $3}, [$4];

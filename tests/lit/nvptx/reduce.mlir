@@ -2,7 +2,7 @@
 
 // A row of 64 bf16 lies in 8 threads of a warp: three exchanges, no shared memory.
 // CHECK-LABEL: func.func @in_a_warp(
-// CHECK-SAME: shared_bytes = 0 : i64, threads = 32 : i64
+// CHECK-SAME: attributes {threads = 32 : i64}
 // CHECK-COUNT-3: llvm.nvvm.shfl.sync.bfly.f32
 // CHECK-NOT: nvvm.barrier0
 // CHECK: st.global.f32

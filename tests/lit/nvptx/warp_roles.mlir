@@ -9,7 +9,7 @@
 // Maps: rows and columns of the boxes of a, b and c. In a cluster each CTA copies half of a's rows.
 // COOPERATIVE: llvm.mlir.global internal @pace_slots
 // ALL-LABEL: func.func @product(
-// COOPERATIVE-SAME: cluster_ctas = 1 : i64, persistent, product, shared_bytes = 231552 : i64
+// COOPERATIVE-SAME: persistent, product, shared_bytes = 231552 : i64
 // COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 128, 64, 0>, array<i64: 1, 64, 64, 0>, array<i64: 2, 64, 64, 0>], threads = 384 : i64
 // CLUSTER-SAME: cluster_ctas = 2 : i64
 // CLUSTER-SAME: ranks_clusters
