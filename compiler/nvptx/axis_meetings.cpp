@@ -1,6 +1,7 @@
 #include "compiler/nvptx/axis_meetings.h"
 
 #include "compiler/dialect/tile_ops.h"
+#include "compiler/nvptx/tile_gpu.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace tilewright::nvptx {
@@ -29,8 +30,7 @@ static void forEachMeetingOfLoop(scf::ForOp loop, Meet meet) {
 
 void forEachMeeting(Operation *op, Meet meet) {
   if (auto loop = dyn_cast<scf::ForOp>(op)) return forEachMeetingOfLoop(loop, meet);
-  // Their results are converted, or have layouts of their own.
-  if (isa<tile::TransposeOp, tile::ContractOp, tile::DotOp>(op)) return;
+  if (isa<tile::TransposeOp, tile::ContractOp, tile::DotOp, ConvertLayoutOp>(op)) return;
   if (auto load = dyn_cast<tile::LoadRowsOp>(op)) return meetAlong(0, load.getRows(), load.getResult(), meet);
   if (auto load = dyn_cast<tile::LoadElementsOp>(op))
     return meetAlong(0, load.getColumns(), load.getResult(), meet);

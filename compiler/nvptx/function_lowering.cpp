@@ -284,6 +284,7 @@ LogicalResult FunctionLowering::lowerOp(Operation &op) {
   if (!hasTiles && op.getNumRegions() == 0) return lowerScalar(op);
   flush();
   if (isa<tile::ContractOp, tile::DotOp>(op)) return lowerProduct(op), success();
+  if (auto convert = dyn_cast<ConvertLayoutOp>(op)) return lowerConvertLayout(convert), success();
   if (auto transpose = dyn_cast<tile::TransposeOp>(op)) {
     if (!isCopiedToShared(*this, transpose)) lowerTranspose(transpose);
     return success();
@@ -431,6 +432,11 @@ void FunctionLowering::lowerProduct(Operation &op) {
   } else {
     setRegisters(op.getResult(0), emitDot(*this, cast<tile::DotOp>(op)));
   }
+}
+
+void FunctionLowering::lowerConvertLayout(ConvertLayoutOp op) {
+  TileLayout from = layouts_.of(op.getValue()), to = layouts_.of(op.getResult());
+  setRegisters(op.getResult(), redistribute(*this, evaluateAll(op.getValue()), from, to, false));
 }
 
 void FunctionLowering::lowerTranspose(tile::TransposeOp op) {

@@ -154,6 +154,7 @@ private:
   mlir::LogicalResult lowerRegion(
       mlir::Region &from, mlir::Block *to, llvm::function_ref<void()> atEnd = [] {});
   void lowerProduct(mlir::Operation &op);
+  void lowerConvertLayout(ConvertLayoutOp op);
   void lowerTranspose(tile::TransposeOp op);
   void lowerExtract(tile::ExtractOp op);
   void placeOnChip();

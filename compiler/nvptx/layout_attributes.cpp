@@ -194,11 +194,7 @@ LogicalResult verifyLayouts(Operation *op) {
                              << (attribute ? layouts.size() : 0);
   for (auto [layout, tile] : llvm::zip(layouts, tiles))
     if (failed(verifyLayout(op, layout, tile, threads.getInt()))) return failure();
-  Attribute accumulators = op->getAttr(kAccumulatorsAttr);
-  if (!accumulators) return success();
-  if (!isa<tile::ContractOp, tile::DotOp>(op))
-    return op->emitOpError() << "expected '" << kAccumulatorsAttr << "' on a product";
-  return verifyLayout(op, accumulators, tiles.front(), threads.getInt());
+  return success();
 }
 
 } // namespace tilewright::nvptx

@@ -27,9 +27,7 @@ Layouts::Layouts(func::FuncOp kernel)
     if (auto loop = dyn_cast<scf::ForOp>(op))
       for (auto [argument, result] : llvm::zip(loop.getRegionIterArgs(), loop.getResults()))
         if (isTile(result)) layouts_[argument] = of(result);
-    if (!isa<tile::ContractOp, tile::DotOp>(op)) return;
-    auto accumulators = op->getAttrOfType<LayoutAttr>(kAccumulatorsAttr);
-    products_[op] = accumulators ? layoutFrom(accumulators) : of(op->getResult(0));
+    if (isa<tile::ContractOp, tile::DotOp>(op)) products_[op] = of(op->getResult(0));
   });
 }
 
@@ -63,9 +61,29 @@ private:
 
 } // namespace
 
+/// Those of an earlier run, which are for its layouts.
+static void eraseConversions(func::FuncOp kernel) {
+  kernel.walk([](ConvertLayoutOp convert) {
+    convert.getResult().replaceAllUsesWith(convert.getValue());
+    convert.erase();
+  });
+}
+
+/// Leaves a product's result as its instructions do; what uses it gets it in another layout.
+static void convertResult(Operation *product, Attribute own, Attribute wanted) {
+  OpBuilder b(product->getContext());
+  b.setInsertionPointAfter(product);
+  Value result = product->getResult(0);
+  auto convert = b.create<ConvertLayoutOp>(product->getLoc(), result);
+  result.replaceAllUsesExcept(convert.getResult(), convert);
+  product->setAttr(kLayoutAttr, own);
+  convert->setAttr(kLayoutAttr, wanted);
+}
+
 LogicalResult Layouts::write(func::FuncOp kernel) const {
   MLIRContext *context = kernel.getContext();
   LayoutWriter writer(kernel, single_);
+  eraseConversions(kernel);
   kernel->setAttr(kThreadsAttr, Builder(context).getI64IntegerAttr(threads()));
   WalkResult result = kernel.walk([&](Operation *op) -> WalkResult {
     SmallVector<Attribute> ofResults;
@@ -74,10 +92,11 @@ LogicalResult Layouts::write(func::FuncOp kernel) const {
     if (ofResults.empty()) return WalkResult::advance();
     if (llvm::is_contained(ofResults, Attribute())) return WalkResult::interrupt();
     op->setAttr(kLayoutAttr, ofResults.size() == 1 ? ofResults.front() : ArrayAttr::get(context, ofResults));
-    op->removeAttr(kAccumulatorsAttr);
-    if (isa<tile::ContractOp, tile::DotOp>(op))
-      if (LayoutAttr own = writer.attributeOf(ofProduct(op)); own != ofResults.front())
-        op->setAttr(kAccumulatorsAttr, own);
+    if (isa<tile::ContractOp, tile::DotOp>(op)) {
+      LayoutAttr own = writer.attributeOf(ofProduct(op));
+      if (!own) return WalkResult::interrupt();
+      if (own != ofResults.front()) convertResult(op, own, ofResults.front());
+    }
     return failed(verifyLayouts(op)) ? WalkResult::interrupt() : WalkResult::advance();
   });
   return failure(result.wasInterrupted());

@@ -57,13 +57,13 @@ public:
   explicit Layouts(mlir::func::FuncOp kernel);
   /// Those that assign-layouts would write, whatever is written.
   Layouts(mlir::func::FuncOp kernel, const LoweringOptions &options);
-  /// Writes them on the kernel. An error says which is none.
+  /// Writes them on the kernel, with conversions behind products. An error says which is none.
   mlir::LogicalResult write(mlir::func::FuncOp kernel) const;
   int threads() const { return 1 << threadBits_; }
   /// Null maps for a tile of which nothing is written.
   TileLayout of(mlir::Value tile) const { return layouts_.lookup(tile); }
-  /// Of a product's accumulators. Its result has another layout when it has one row or column, or when
-  /// another product gave it one.
+  /// Of a product's accumulators, which are converted where what uses them has another layout: when it has
+  /// one row or column, or when another product gave it one.
   TileLayout ofProduct(mlir::Operation *product) const { return products_.lookup(product); }
 
 private:

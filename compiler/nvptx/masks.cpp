@@ -33,7 +33,9 @@ static bool excludesRange(arith::CmpIOp compare) {
 /// What a product's mask is made of; nothing where it is no such mask.
 static SmallVector<arith::CmpIOp> positionsThatMask(arith::SelectOp mask) {
   SmallVector<arith::CmpIOp> comparisons;
-  const Value product = mask.getTrueValue();
+  Value product = mask.getTrueValue();
+  if (auto convert = product.getDefiningOp<ConvertLayoutOp>(); convert && convert->hasOneUse())
+    product = convert.getValue();
   // Where it is needed unmasked as well, there are no registers for both.
   bool areAll = isa_and_present<tile::ContractOp>(product.getDefiningOp()) && product.hasOneUse();
   collectComparisons(mask.getCondition(), comparisons, areAll);

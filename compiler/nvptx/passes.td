@@ -64,9 +64,9 @@ def PlanWarps : Pass<"plan-warps", "::mlir::func::FuncOp"> {
 def AssignLayouts : Pass<"assign-layouts", "::mlir::func::FuncOp"> {
   let summary = "who holds which elements of each tile";
   let description = [{
-    Writes `tile_gpu.threads` on a kernel, `tile_gpu.layout` on each op that makes a tile, and `tile_gpu.accumulators`
-    on a product whose result is converted to another layout. Kernels whose warps have roles (`plan-warps`) get the
-    layouts of the warps that multiply. Changes nothing else.
+    Writes `tile_gpu.threads` on a kernel and `tile_gpu.layout` on each op that makes a tile. Puts
+    `tile_gpu.convert_layout` behind a product whose result is needed in another layout than its instructions leave it
+    in. Kernels whose warps have roles (`plan-warps`) get the layouts of the warps that multiply. Changes nothing else.
 
     Before:
     ```mlir

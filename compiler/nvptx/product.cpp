@@ -114,8 +114,7 @@ SmallVector<Value> emitContract(FunctionLowering &lowering, tile::ContractOp op)
                                            : multiply == Multiply::tf32
                                                ? makeTf32Product(lowering, left, right)
                                                : makePanelProduct(lowering, left, right);
-  SmallVector<Value> values = runPipeline(lowering, *product, depth, layout.registers());
-  return redistribute(lowering, values, layout, lowering.layouts().of(op.getResult()), false);
+  return runPipeline(lowering, *product, depth, layout.registers());
 }
 
 } // namespace tilewright::nvptx

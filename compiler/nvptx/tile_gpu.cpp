@@ -11,6 +11,9 @@
 #define GET_ATTRDEF_CLASSES
 #include "compiler/nvptx/tile_gpu_attributes.cpp.inc"
 
+#define GET_OP_CLASSES
+#include "compiler/nvptx/tile_gpu_ops.cpp.inc"
+
 namespace tilewright::nvptx {
 
 using namespace mlir;
@@ -54,8 +57,7 @@ LogicalResult TileGpuDialect::verifyOperationAttribute(Operation *op, NamedAttri
     return op->emitOpError() << "expected '" << kBoxedAttr
                              << "' to be a unit attribute of a store of a block";
   }
-  if (attribute.getName() == kLayoutAttr || attribute.getName() == kAccumulatorsAttr)
-    return verifyLayouts(op);
+  if (attribute.getName() == kLayoutAttr) return verifyLayouts(op);
   if (attribute.getName() == kThreadsAttr) return verifyThreads(op, attribute.getValue());
   if (attribute.getName() != kWarpsAttr)
     return op->emitOpError() << "has an attribute that the dialect does not know: " << attribute.getName();
@@ -91,6 +93,10 @@ struct ShortNames : OpAsmDialectInterface {
 
 void TileGpuDialect::initialize() {
   registerAttributes();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/nvptx/tile_gpu_ops.cpp.inc"
+      >();
   addInterfaces<ShortNames>();
 }
 

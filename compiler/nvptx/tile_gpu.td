@@ -3,13 +3,16 @@
 
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def TileGpu_Dialect : Dialect {
   let name = "tile_gpu";
   let cppNamespace = "::tilewright::nvptx";
   let summary = "what is decided about a tile kernel before it becomes the program of one thread";
   let description = [{
-    Attributes alone. Passes write them on tile IR, `lower-to-threads` reads them, and nothing of them is left behind it.
+    Attributes, and one op. Passes write them on tile IR, `lower-to-threads` reads them, and nothing of them is left
+    behind it.
 
     - `tile_gpu.warps` on a kernel: a `#tile_gpu.warp_plan`, or `#tile_gpu.alike` and why. Without it, all warps of a
       CTA do the same.
@@ -17,7 +20,6 @@ def TileGpu_Dialect : Dialect {
     - `tile_gpu.threads` on a kernel: how many threads of a CTA share its tiles.
     - `tile_gpu.layout` on an op that makes tiles: the `#tile_gpu.layout` of its result; of several, an array of them.
       A loop's tiles have in its body the layouts of its results.
-    - `tile_gpu.accumulators` on a product: its own layout, where its result is converted to another.
   }];
   let hasOperationAttrVerify = 1;
   let useDefaultAttributePrinterParser = 1;
@@ -79,6 +81,19 @@ def TileGpu_LayoutAttr : TileGpu_Attr<"Layout", "layout"> {
   let parameters = (ins "AxisAttr":$rows, "AxisAttr":$columns);
   let assemblyFormat = "`<` `rows` `=` $rows `,` `columns` `=` $columns `>`";
   let genVerifyDecl = 1;
+}
+
+def TileGpu_ConvertLayoutOp : Op<TileGpu_Dialect, "convert_layout", [Pure, SameOperandsAndResultType]> {
+  let summary = "the same tile, held by threads in another layout";
+  let description = [{
+    `assign-layouts` makes one behind a product whose instructions leave its result in another layout than the tiles have
+    that it meets. Values go through shared memory.
+
+    Example: `%y = tile_gpu.convert_layout %x {tile_gpu.layout = #layout1} : tensor<128x64xf32>`
+  }];
+  let arguments = (ins AnyRankedTensor:$value);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
 }
 
 #endif

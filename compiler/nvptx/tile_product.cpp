@@ -141,9 +141,8 @@ SmallVector<Value> multiplyByFma(FunctionLowering &lowering, tile::DotOp op, Til
 
 SmallVector<Value> emitDot(FunctionLowering &lowering, tile::DotOp op) {
   const TileLayout layout = lowering.layouts().ofProduct(op);
-  SmallVector<Value> values = multiplyFor(op) == Multiply::mma16 ? multiplyByMma(lowering, op, layout)
-                                                                 : multiplyByFma(lowering, op, layout);
-  return redistribute(lowering, values, layout, lowering.layouts().of(op.getResult()), false);
+  return multiplyFor(op) == Multiply::mma16 ? multiplyByMma(lowering, op, layout)
+                                            : multiplyByFma(lowering, op, layout);
 }
 
 } // namespace tilewright::nvptx

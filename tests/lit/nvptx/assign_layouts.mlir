@@ -1,4 +1,4 @@
-// Who holds what of each tile, as attributes: of the kernel's threads, of results, of a product's accumulators.
+// Who holds what of each tile, as attributes: of the kernel's threads, of results.
 // RUN: tile-opt %s --assign-layouts | FileCheck %s --check-prefixes=ALL,ALIKE
 // RUN: tile-opt %s --plan-warps="hopper shared-limit=232448" --assign-layouts 2>/dev/null | FileCheck %s --check-prefixes=ALL,ROLES
 // What is printed is read again.

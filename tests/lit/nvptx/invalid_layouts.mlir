@@ -66,16 +66,6 @@ func.func @no_threads(%a: !tile.view<?xf32> {tile.name = "a"}) attributes {tile.
 
 // -----
 
-#layout = #tile_gpu.layout<rows = <1, bits = [], offsets = [0], run = 1>, columns = <64, bits = [4 : 1], offsets = [0] x 32 by 2, run = 1>>
-func.func @no_product(%a: !tile.view<?xf32> {tile.name = "a"}) attributes {tile.kernel, tile_gpu.threads = 32} {
-  %c0 = arith.constant 0 : index
-  // expected-error @below {{expected 'tile_gpu.accumulators' on a product}}
-  %x = tile.load %a[%c0] {tile_gpu.layout = #layout, tile_gpu.accumulators = #layout} : !tile.view<?xf32> -> tensor<1x64xf32>
-  return
-}
-
-// -----
-
 // expected-error @below {{expected 'tile_gpu.threads' of 32, 64, … or 1024 on a kernel}}
 func.func @odd_threads() attributes {tile.kernel, tile_gpu.threads = 48} {
   return
