@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <map>
+#include <memory>
 
 #include <sched.h>
 
@@ -59,13 +60,14 @@ std::vector<int> allowedProcessors() {
   std::vector<int> processors;
   // Machines with more processors than cpu_set_t's 1024 exist.
   for (int count = CPU_SETSIZE; count <= 1 << 20 && processors.empty(); count *= 4) {
-    cpu_set_t *mask = CPU_ALLOC(count);
+    // Freed whatever happens: a vector may find no memory.
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t *)> mask(CPU_ALLOC(count),
+                                                                 [](cpu_set_t *set) { CPU_FREE(set); });
     if (!mask) break;
     const std::size_t bytes = CPU_ALLOC_SIZE(count);
-    if (sched_getaffinity(0, bytes, mask) == 0)
+    if (sched_getaffinity(0, bytes, mask.get()) == 0)
       for (int processor = 0; processor < count; ++processor)
-        if (CPU_ISSET_S(processor, bytes, mask)) processors.push_back(processor);
-    CPU_FREE(mask);
+        if (CPU_ISSET_S(processor, bytes, mask.get())) processors.push_back(processor);
   }
   return processors;
 }
