@@ -1,10 +1,10 @@
-#include "compiler/nvptx/layouts.h"
+#include "compiler/nvptx/tile_gpu/layouts.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/nvptx/axis_meetings.h"
 #include "compiler/nvptx/passes.h"
+#include "compiler/nvptx/tile_gpu/axis_meetings.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
 

@@ -1,5 +1,5 @@
-#include "compiler/nvptx/function_lowering.h"
 #include "compiler/nvptx/passes.h"
+#include "compiler/nvptx/threads/function_lowering.h"
 
 namespace tilewright::nvptx {
 

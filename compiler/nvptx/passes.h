@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "compiler/nvptx/tile_gpu.h"
+#include "compiler/nvptx/tile_gpu/tile_gpu.h"
 #include "mlir/Pass/Pass.h"
 
 namespace tilewright::nvptx {

@@ -1,10 +1,10 @@
 #include "compiler/dialect/kernel_signature.h"
+#include "compiler/nvptx/hopper/specialize_warps.h"
+#include "compiler/nvptx/hopper/stage_ring.h"
+#include "compiler/nvptx/hopper/tile_store.h"
+#include "compiler/nvptx/hopper/warp_roles.h"
+#include "compiler/nvptx/hopper/wgmma_product.h"
 #include "compiler/nvptx/passes.h"
-#include "compiler/nvptx/specialize_warps.h"
-#include "compiler/nvptx/stage_ring.h"
-#include "compiler/nvptx/tile_store.h"
-#include "compiler/nvptx/warp_roles.h"
-#include "compiler/nvptx/wgmma_product.h"
 
 namespace tilewright::nvptx {
 

@@ -1,0 +1,81 @@
+#include "compiler/nvptx/hopper/pace.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace tilewright::nvptx {
+
+using namespace mlir;
+
+namespace {
+
+constexpr const char *kSlots = "pace_slots"; ///< of two words: segments, CTAs that have left
+constexpr int64_t kSlotBits = 6, kSlotBytes = 8;
+constexpr int64_t kSegment = 2; ///< stages; within 8 of each other, CTAs of dX read half more from memory
+constexpr int64_t kMostPolls = 1000; ///< about as many microseconds
+constexpr int64_t kFree = 1 << 22;   ///< segments, more than a program has
+
+} // namespace
+
+void Pace::declare(ModuleOp module) {
+  if (module.lookupSymbol(kSlots)) return;
+  OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
+  auto type = LLVM::LLVMArrayType::get(b.getI32Type(), (kSlotBytes / 4) << kSlotBits);
+  auto slots = b.create<LLVM::GlobalOp>(module.getLoc(), type, /*isConstant=*/false, LLVM::Linkage::Internal,
+                                        kSlots, Attribute(), /*alignment=*/8, /*addrSpace=*/1);
+  OpBuilder inside = OpBuilder::atBlockBegin(&slots.getInitializerRegion().emplaceBlock());
+  Value zero = inside.create<LLVM::ZeroOp>(module.getLoc(), type);
+  inside.create<LLVM::ReturnOp>(module.getLoc(), zero);
+}
+
+Pace::Pace(FunctionLowering &lowering)
+    : e(lowering.emitter()), slot(e.i64(0)), ctas(e.num(e.b.create<NVVM::GridDimXOp>(e.b.getI32Type()))),
+      due(e, 0) { // of the first segment; from the second on, all have begun the one before
+  Num output = lowering.view(*llvm::find_if(lowering.function().getArguments(), isWritten)).pointer;
+  Value slots = e.b.create<LLVM::AddressOfOp>(LLVM::LLVMPointerType::get(e.b.getContext(), 1), kSlots);
+  // Allocations differ in bits from 8 on; those of one buffer's rows in higher ones.
+  Num number = ((output >> 8) ^ (output >> 14) ^ (output >> 20)) & ((1 << kSlotBits) - 1);
+  slot = e.num(e.b.create<LLVM::PtrToIntOp>(e.b.getI64Type(), slots)) + number * kSlotBytes;
+}
+
+void Pace::keep(Num step) {
+  auto isFirst = e.b.create<scf::IfOp>((step & (kSegment - 1)) == 0, /*withElseRegion=*/false);
+  e.inside(isFirst.thenBlock(), [&] {
+    Num wanted = due.get();
+    // Sums wrap, so that differences are what tells.
+    auto polls = e.ptx(e.b.getI32Type(),
+                       "{ .reg .pred over; .reg .s32 sum;\n\t"
+                       "mov.u32 $0, " +
+                           std::to_string(kMostPolls) +
+                           ";\n\t"
+                           "atom.relaxed.gpu.global.add.u32 sum, [$1], 1;\n\t"
+                           "again: sub.s32 sum, sum, $2;\n\t"
+                           "setp.ge.s32 over, sum, 0;\n\t"
+                           "@over bra done;\n\t"
+                           "sub.u32 $0, $0, 1;\n\t"
+                           "setp.eq.u32 over, $0, 0;\n\t"
+                           "@over bra done;\n\t"
+                           "nanosleep.u32 100;\n\t"
+                           "ld.relaxed.gpu.global.u32 sum, [$1];\n\t"
+                           "bra again;\n\t"
+                           "done: }",
+                       "=r,l,r,~{memory}", {slot.value, wanted.value}, true);
+    due.set(e.choose(e.num(polls[0]) == 0, e.i32(-(int64_t(1) << 30)), wanted + ctas));
+  });
+}
+
+void Pace::leave() {
+  e.ptx({},
+        "{ .reg .pred last; .reg .u32 left;\n\t"
+        "red.relaxed.gpu.global.add.u32 [$0], " +
+            std::to_string(kFree) +
+            ";\n\t"
+            "fence.acq_rel.gpu;\n\t"
+            "atom.relaxed.gpu.global.inc.u32 left, [$0+4], $1;\n\t" // wraps, and so clears itself
+            "setp.eq.u32 last, left, $1;\n\t"
+            "@last st.relaxed.gpu.global.u32 [$0], 0; }",
+        "l,r,~{memory}", {slot.value, (ctas - 1).value}, true);
+}
+
+} // namespace tilewright::nvptx

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "compiler/nvptx/ptx/mbarrier.h"
+#include "compiler/nvptx/threads/function_lowering.h"
+
+namespace tilewright::nvptx {
+
+/// Keeps the CTAs of a persistent grid in step, so that what one reads is still in the second-level cache
+/// when the others come to it. Each counts its segments of the contracted axis in global memory, and whoever
+/// is ahead of the average waits. Without it CTAs drift apart over a launch, for nothing else holds
+/// those back that are a little faster.
+///
+/// It is no barrier: who has waited for too long goes on alone, so that CTAs which are not there (fewer
+/// multiprocessors than the launch expects, programs with nothing to do) cost time once, and nobody hangs.
+/// Counts are in a slot that the address of the kernel's output chooses (launches that run at the same time
+/// write to different ones), and the last CTA to leave clears it.
+class Pace {
+public:
+  /// At the builder's place, where the kernel's parameters are known.
+  explicit Pace(FunctionLowering &lowering);
+  /// The slots, once for a module.
+  static void declare(mlir::ModuleOp module);
+
+  /// By one thread, before the stage of a step (i32) of a product is filled.
+  void keep(Num step);
+  /// By that thread: nobody is to wait for this CTA any more.
+  void leave();
+
+private:
+  Emitter &e;
+  Num slot;     ///< i64: address
+  Num ctas;     ///< i32
+  Variable due; ///< i32: segments of all CTAs that there have to be before this one goes on
+};
+
+} // namespace tilewright::nvptx

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "compiler/nvptx/threads/function_lowering.h"
+
+namespace tilewright::nvptx {
+
+/// Boxes that warpgroups hand to the copy engine, which writes them to global memory while the threads go on:
+/// 64 rows of 128 bytes, their 16-byte chunks permuted as in a StagedOperand. Each of two warpgroups has two
+/// boxes and fills them in turn.
+struct StoreBoxes {
+  static constexpr int64_t kRows = 64, kRowBytes = 128, kBoxBytes = kRows * kRowBytes, kPerGroup = 2;
+  static constexpr int64_t kBytes = 2 * kPerGroup * kBoxBytes;
+
+  Num memory; ///< i32, of both warpgroups, a multiple of 1024
+  Num group;  ///< i32: which warpgroup this thread is in
+  Value map;  ///< pointer to the tensor map of the matrix that is stored to
+};
+
+/// A store, or an addition of fp32 numbers, of accumulators that two warpgroups hold, by way of boxes. What
+/// lies outside the matrix is dropped. From registers the threads of a warp would write 8 pieces of 16 bytes
+/// at a time, and wait for each other; the copy engine writes whole lines.
+class TileStore : public StoreTarget {
+public:
+  /// `barrier`: number of the warpgroups' barriers, the first's.
+  TileStore(FunctionLowering &lowering, mlir::Operation *op, const StoreBoxes &boxes, int64_t barrier);
+  /// Whether it can make this store; of tiles as a product leaves them.
+  static bool canStore(mlir::Operation *op);
+  /// Boxes have been read, so that the CTA may end.
+  static void finish(Emitter &e);
+
+  Piece piece() const override;
+  void open(int64_t row, int64_t column) override;
+  void store(int64_t row, int64_t column, llvm::ArrayRef<SmallVector<Value>> values) override;
+  void close(int64_t row, int64_t column) override;
+
+private:
+  Num box() const;
+  void groupBarrier();
+  Num lineOf(int64_t row);
+
+  FunctionLowering &lowering;
+  Emitter &e;
+  mlir::Operation *op;
+  Type element;
+  TileLayout layout;
+  Num firstRow, firstColumn; ///< i64
+  StoreBoxes boxes;
+  int64_t barrier;
+  int64_t opened = 0; ///< boxes so far
+};
+
+} // namespace tilewright::nvptx
