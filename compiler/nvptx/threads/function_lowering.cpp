@@ -104,8 +104,8 @@ bool isReplaced(Operation *load) {
 FunctionLowering::~FunctionLowering() = default;
 
 FunctionLowering::FunctionLowering(func::FuncOp kernel, const LoweringOptions &options, Emitter &emitter)
-    : kernel(kernel), options_(options), layouts_(kernel), e(emitter), writtenRoots(writtenRootsOf(kernel)),
-      readMatrices(readMatricesOf(kernel)) {
+    : kernel(kernel), options_(options), layouts_(kernel), e(emitter), order(layouts_),
+      writtenRoots(writtenRootsOf(kernel)), readMatrices(readMatricesOf(kernel)) {
   kernel.walk([&](Operation *op) { hasProducts |= isa<tile::ContractOp, tile::DotOp>(op); });
   placeOnChip();
   findCopies();
@@ -251,7 +251,12 @@ Num FunctionLowering::sharedMemory(int64_t bytes) {
 
 void FunctionLowering::barrier() {
   e.barrier();
-  accesses.clear();
+  order.clear();
+}
+
+void FunctionLowering::orderAccess(Operation *access) {
+  if (order.conflicts(access)) barrier();
+  order.add(access);
 }
 
 // ---- control ----
@@ -343,12 +348,12 @@ LogicalResult FunctionLowering::lowerScalar(Operation &op) {
 
 LogicalResult FunctionLowering::within(Block *block, llvm::function_ref<LogicalResult()> body) {
   auto known = registers;
-  auto outside = accesses;
+  const AccessOrder outside = order;
   OpBuilder::InsertionGuard guard(e.b);
   e.b.setInsertionPointToStart(block);
   LogicalResult result = body();
   registers = std::move(known);
-  accesses.append(outside);
+  order.add(outside);
   return result;
 }
 
@@ -379,7 +384,7 @@ LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {
     if (!isTile(init)) return loop.emitError("carries a value that is not a tile");
     initial.append(deferred.initial(carried, evaluateAll(init)));
   }
-  bool conflict = iterationsConflict(loop);
+  const bool conflict = order.iterationsConflict(loop);
   if (conflict) barrier();
   auto index = [&](Value value) { return scalars.lookupOrDefault(value); };
   auto forOp = e.b.create<scf::ForOp>(index(loop.getLowerBound()), index(loop.getUpperBound()),
@@ -461,7 +466,7 @@ void FunctionLowering::lowerExchange(tile::ExchangeOp op) {
     places.push_back(onChipAddress(onChip.lookup(place.getDefiningOp())));
   }
   partners->exchange(op, values, places);
-  accesses.clear();
+  order.clear();
 }
 
 // ---- loads ----

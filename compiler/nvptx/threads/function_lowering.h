@@ -3,6 +3,7 @@
 #include "compiler/dialect/tile_ops.h"
 #include "compiler/nvptx/ptx/emitter.h"
 #include "compiler/nvptx/ptx/store_target.h"
+#include "compiler/nvptx/threads/access_order.h"
 #include "compiler/nvptx/tile_gpu/layouts.h"
 #include "compiler/nvptx/tile_gpu/tile_gpu.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -200,12 +201,8 @@ private:
   void maskProduct(mlir::arith::SelectOp mask, llvm::ArrayRef<mlir::arith::CmpIOp> comparisons);
   void maskProducts(llvm::ArrayRef<mlir::Operation *> group);
 
-  // ---- order of accesses to memory that the kernel writes ----
-
+  /// A barrier, where a thread may touch what another one touched since the last.
   void orderAccess(mlir::Operation *access);
-  bool mayBeOverwritten(mlir::Operation *load, Value root) const;
-  bool touchSameElements(mlir::Operation *a, mlir::Operation *b) const;
-  bool iterationsConflict(mlir::scf::ForOp loop) const;
 
   mlir::func::FuncOp kernel, lowered;
   WarpRole *role = nullptr;
@@ -217,8 +214,8 @@ private:
   mlir::DenseMap<Value, MemoryView> views;
   mlir::DenseMap<Value, SmallVector<Value>> registers; ///< null where not evaluated yet
   mlir::IRMapping scalars;
-  SmallVector<mlir::Operation *> pending;  ///< sinks that wait to be emitted
-  SmallVector<mlir::Operation *> accesses; ///< of written memory, since the last barrier
+  SmallVector<mlir::Operation *> pending; ///< sinks that wait to be emitted
+  AccessOrder order;
   SmallVector<class DeferredSums *> loops; ///< that are being lowered
   llvm::SmallPtrSet<void *, 4> writtenRoots, readMatrices;
   llvm::SmallPtrSet<mlir::Operation *, 4> copies; ///< loads, and the stores on chip of what they load
