@@ -117,7 +117,7 @@ private:
       begin = split;
     }
     emitLoop(begin, ahead(end), stride, {block, true}, interiorColumn());
-    if (position && blocks.cutsLeftOut && block > blocks.rest) emitCut(blocks.rest);
+    if (cuts(blocks)) emitCut(blocks.rest);
     emitRest(blocks.rest);
     if (keeps) emitLoop(first, others, stride, {block, true, &kept.places}, interiorColumn());
   }
@@ -223,13 +223,15 @@ private:
     return true;
   }
 
+  /// Whether the block that the interior leaves out is gone over in smaller ones.
+  bool cuts(SweepBlocks blocks) const { return position && blocks.cutsLeftOut && block > blocks.rest; }
+
   /// Where the part of the interior ends whose exponentials this sweep keeps, or finds; null: neither.
   Value exponentialsEnd(SweepBlocks blocks) {
     KeptExponentials &known = kept.exponentials;
     if (llvm::is_contained(ops, known.sum)) {
       if (!position && llvm::all_of(known.of, [](auto &use) { return use.second; })) return {};
-      const bool cuts = position && blocks.cutsLeftOut && block > blocks.rest;
-      known.begin(b, end, position, block, cuts ? blocks.rest : 0);
+      known.begin(b, end, position, block, cuts(blocks) ? blocks.rest : 0);
       usesExponentials = true;
       return known.kept;
     }
