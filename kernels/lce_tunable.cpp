@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kernels/lce/plan.h"
+#include "kernels/lce/product_cost.h"
 #include "kernels/lce/tensors.h"
-#include "kernels/lce/tiling.h"
 
 namespace tilewright::lce {
 namespace {

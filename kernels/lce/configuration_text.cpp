@@ -1,6 +1,7 @@
 #include "kernels/lce/configuration_text.h"
 
 #include "kernels/lce/plan.h"
+#include "kernels/lce/product_cost.h"
 #include "kernels/lce/product_spec.h"
 #include "kernels/lce/tensors.h"
 #include "kernels/lce/tiling.h"

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/lce/estimate.h"
 #include "kernels/lce/product_spec.h"
 #include "kernels/lce/search.h"
 #include "kernels/lce/tensors.h"
@@ -20,6 +21,7 @@ constexpr double kPackCost = 10;
 struct Work {
   ProductSpec spec;
   Product product;
+  double rounds; ///< tiles that the busiest worker computes
 
   int64_t programs() const {
     return ceilDiv(spec.rows, product.block.rows) * ceilDiv(spec.columns, product.block.columns);
@@ -40,7 +42,7 @@ public:
     const StatusOr<Config> config = configOf(configuration, scheme_, device_);
     if (config.ok())
       for (const ProductSpec &spec : productsOf(scheme_, config->chunkRows))
-        works.push_back({spec, (*config)[spec.kind]});
+        works.push_back({spec, (*config)[spec.kind], roundsOf(*config, spec.kind, spec, device_)});
     return works;
   }
 
@@ -71,8 +73,7 @@ double scratchBytes(const Work &work, ElementType element) {
 
 /// Multiply-adds of all workers while the busiest one works, over those that are needed.
 double excess(const Work &work, const DeviceInfo &device) {
-  const double rounds = roundsOf(work.spec.kind, work.product, work.spec, device);
-  return rounds * device.units * work.area() /
+  return work.rounds * device.units * work.area() /
          (static_cast<double>(work.spec.rows) * static_cast<double>(work.spec.columns));
 }
 
@@ -117,10 +118,8 @@ void addGpuRules(CostModel &model, const Rules &rules, const Scheme &scheme, con
                        sharedBytesOf(scheme, work.spec.kind, more) <= shared;
               });
   model.setEstimate([=](const Configuration &c) {
-    double sum = 0;
-    for (const Work &work : rules.worksOf(c))
-      sum += productTime(work.spec.kind, work.product, work.spec, device);
-    return sum;
+    const StatusOr<Config> config = configOf(c, scheme, device);
+    return config.ok() ? estimateCall(scheme, *config, device).seconds() : 0;
   });
 }
 

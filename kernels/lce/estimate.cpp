@@ -1,36 +1,12 @@
 #include "kernels/lce/estimate.h"
 
-#include <cmath>
-
 #include "kernels/lce/tensors.h"
-#include "kernels/lce/tiling.h"
 
 namespace tilewright::lce {
 namespace {
 
-// bench --grid tools/bench/heads.json --dtype bf16 --against cublas --json FILE, 2026-11-25: 28 heads on
-// H200s, 12 of them on an H100.
-constexpr GpuSpeed kSpeeds[] = {
-    {"H200", 3.24e12, 4.2e12, 5e-6},
-    {"H100", 3.19e12, 3.1e12, 5e-6},
-};
-
-/// Multiply-adds of other types take so many times as long.
-double typeFactor(const Scheme &scheme) {
-  constexpr double kTf32 = 1.88, kF16 = 1.05; // at the power limit
-  return scheme.tf32 ? kTf32 : scheme.element == ElementType::f16 ? kF16 : 1;
-}
-
 double bytesOfNumbers(double count, ElementType type) {
   return count * static_cast<double>(elementBytes(type));
-}
-
-/// What a product writes, of which a loss alone keeps nothing.
-double bytesWritten(const Scheme &scheme, ProductKind kind, const ProductShape &shape, bool adds) {
-  const double numbers = static_cast<double>(shape.rows) * static_cast<double>(shape.columns);
-  if (isOfLogits(kind)) return scheme.keepsExponentials ? bytesOfNumbers(numbers, scheme.exponentials) : 0;
-  if (kind == ProductKind::dHidden) return bytesOfNumbers(numbers, *scheme.dHidden);
-  return adds ? 8 * numbers : bytesOfNumbers(numbers, *scheme.dWeight); // fp32 is read and written
 }
 
 class Estimator {
@@ -41,38 +17,27 @@ public:
   CallEstimate call() {
     add("logits", ProductKind::forward);
     if (s_.dHidden) add("dX", ProductKind::dHidden);
-    if (s_.dWeight) add("dW", ProductKind::dWeight);
+    if (s_.dWeight && !s_.hasSecondPass) add("dW", ProductKind::dWeight);
     estimate_.othersSeconds = others();
     return std::move(estimate_);
   }
 
 private:
-  double chunkSeconds(ProductKind kind, int64_t rows) const {
-    if (rows == 0) return 0;
+  ProductCost costOf(ProductKind kind, int64_t rows) const {
+    if (rows == 0) return {};
     Config chunk = c_;
     chunk.chunkRows = rows;
-    const ProductShape shape = shapeOf(s_, kind, chunk);
-    const double work = chunkTime(s_, c_, kind, rows, device_) * typeFactor(s_) / speed_.multiplyAdds;
-    // Neither hides all of the other.
-    return std::hypot(work, bytesOf(kind, shape) / speed_.bytes);
-  }
-
-  double bytesOf(ProductKind kind, const ProductShape &shape) const {
-    const bool adds = kind == ProductKind::dWeight && c_.weightParts(s_) > 1;
-    const double written = bytesWritten(s_, kind, shape, adds);
-    const int64_t number = elementBytes(s_.operands(kind).first);
-    return operandBytes(c_[kind], shape, number, written > 0, device_) + written;
+    return productCost(s_, c_, kind, shapeOf(s_, kind, chunk), device_);
   }
 
   void add(const char *name, ProductKind kind) {
     const ProductShape shape = shapeOf(s_, kind, c_);
-    ProductEstimate p{kind, name, c_[kind], shape, 0, 0, bytesOf(kind, shape), 0};
-    p.rounds = roundsOf(kind, p.product, shape, device_, c_.tailBytes);
+    ProductEstimate p{kind, name, c_[kind], shape, costOf(kind, c_.chunkRows), 0, 0};
     p.filled =
         static_cast<double>(shape.rows) * static_cast<double>(shape.columns) /
-        (p.rounds * device_.units * static_cast<double>(p.product.block.rows * p.product.block.columns));
-    p.seconds = static_cast<double>(s_.rows / c_.chunkRows) * chunkSeconds(kind, c_.chunkRows) +
-                chunkSeconds(kind, s_.rows % c_.chunkRows);
+        (p.cost.rounds * device_.units * static_cast<double>(p.product.block.rows * p.product.block.columns));
+    p.seconds = static_cast<double>(s_.rows / c_.chunkRows) * p.cost.seconds +
+                costOf(kind, s_.rows % c_.chunkRows).seconds;
     estimate_.products.push_back(p);
   }
 
@@ -105,12 +70,6 @@ private:
 
 } // namespace
 
-const GpuSpeed &speedOf(const DeviceInfo &device) {
-  for (const GpuSpeed &speed : kSpeeds)
-    if (device.name.find(speed.chip) != std::string::npos) return speed;
-  return kSpeeds[0];
-}
-
 double CallEstimate::seconds() const {
   double sum = othersSeconds;
   for (const ProductEstimate &product : products)
@@ -118,10 +77,29 @@ double CallEstimate::seconds() const {
   return sum;
 }
 
-std::optional<CallEstimate> estimateCall(const Scheme &scheme, const Config &config,
-                                         const DeviceInfo &device) {
-  if (!hasRoles(config.forward) || scheme.hasSecondPass) return std::nullopt;
+CallEstimate estimateCall(const Scheme &scheme, const Config &config, const DeviceInfo &device) {
   return Estimator(scheme, config, device).call();
+}
+
+double secondPassSeconds(const Scheme &scheme, const Config &config, const DeviceInfo &device) {
+  const auto ofSlices = [&](int64_t classes) {
+    const auto secondsOf = [&](ProductKind kind) {
+      // Beside either product there is a kernel that makes small things: labels as a slice has them, and u.
+      return productCost(scheme, config, kind, shapeOf(scheme, kind, config, classes), device).seconds +
+             2 * speedOf(device).launch;
+    };
+    const int64_t parts = scheme.dWeight ? ceilDiv(scheme.hidden, config.weightColumns(scheme, classes)) : 0;
+    return secondsOf(ProductKind::again) +
+           (parts ? static_cast<double>(parts) * secondsOf(ProductKind::dWeight) : 0);
+  };
+  const int64_t borrowed = config.borrowedSlices(scheme);
+  const int64_t others = ceilDiv(scheme.classes - borrowed * config.borrowedClasses, config.sliceClasses);
+  return (borrowed ? static_cast<double>(borrowed) * ofSlices(config.borrowedClasses) : 0) +
+         static_cast<double>(others) * ofSlices(config.sliceClasses);
+}
+
+bool isEstimated(const Scheme &scheme, const Config &config) {
+  return hasRoles(config.forward) && !scheme.hasSecondPass;
 }
 
 } // namespace tilewright::lce

@@ -1,23 +1,11 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "kernels/lce/config.h"
-#include "runtime/device.h"
+#include "kernels/lce/product_cost.h"
 
 namespace tilewright::lce {
-
-/// How fast a GPU computes these products, from runs of `bench --grid`.
-struct GpuSpeed {
-  const char *chip;    ///< as a device's name has it
-  double multiplyAdds; ///< of 16-bit numbers, of a multiprocessor in a second, under a long load
-  double bytes;        ///< of memory, in a second
-  double launch;       ///< seconds from one small kernel to the next
-};
-/// Those of the chip that a device's name has, else of the first that was measured.
-const GpuSpeed &speedOf(const DeviceInfo &device);
 
 /// A product of a call, over all of its chunks.
 struct ProductEstimate {
@@ -25,10 +13,9 @@ struct ProductEstimate {
   std::string name;
   Product product;
   ProductShape shape; ///< of a whole chunk
-  double rounds;      ///< tiles that the busiest multiprocessor computes, one after the other, of a chunk
+  ProductCost cost;   ///< of a whole chunk
   double filled;      ///< share of the rounds' multiply-adds that the result needs
-  double bytes;       ///< of operands read from memory and results written, of a chunk
-  double seconds;
+  double seconds;     ///< of all chunks
 };
 
 /// Where the planner expects a call's time to go.
@@ -38,8 +25,14 @@ struct CallEstimate {
   double seconds() const;
 };
 
-/// None where warps have no roles: portable code and CPUs are not estimated; nor is a second pass.
-std::optional<CallEstimate> estimateCall(const Scheme &scheme, const Config &config,
-                                         const DeviceInfo &device);
+/// Of a call on a GPU, but for its second pass. Where warps have no roles, it serves to compare.
+CallEstimate estimateCall(const Scheme &scheme, const Config &config, const DeviceInfo &device);
+
+/// Seconds of the second pass alone.
+double secondPassSeconds(const Scheme &scheme, const Config &config, const DeviceInfo &device);
+
+/// Whether the times of a call are known well enough to be shown: not those of CPUs, of portable code, and of
+/// second passes.
+bool isEstimated(const Scheme &scheme, const Config &config);
 
 } // namespace tilewright::lce

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/base/byte_text.h"
+#include "kernels/lce/estimate.h"
 #include "kernels/lce/tensors.h"
 #include "kernels/lce/tiling.h"
 
@@ -140,7 +141,7 @@ std::optional<Config> inChunks(const Scheme &scheme, Variant variant, int64_t wo
       if (const auto single = inOneChunk(scheme, config, workspaceLimit, device)) return *single;
     const auto found = fitting(scheme, config, workspaceLimit, device, smallest);
     if (found && (workspaceLimit == 0 || device.sharedBytes == 0)) return found;
-    if (const double cost = found ? chunksCost(scheme, *found, device) : least; cost < least)
+    if (const double cost = found ? estimateCall(scheme, *found, device).seconds() : least; cost < least)
       best = found, least = cost;
     if (found && !first) first = found;
     if (variant == Variant::whole) break;

@@ -1,5 +1,6 @@
-// What products cost on a GPU that nothing was measured on, in multiply-adds of a multiprocessor.
+#include "kernels/lce/product_cost.h"
 
+#include <cmath>
 #include <utility>
 
 #include "kernels/lce/tiling.h"
@@ -9,8 +10,18 @@ namespace {
 
 using Roles = Schedule::WarpRoles;
 
-// Two launches more take an H200 as long as so many multiply-adds of a multiprocessor, some 40 µs.
-constexpr double kTwoLaunches = 1e8;
+// bench --grid tools/bench/heads.json --dtype bf16 --against cublas --json FILE, 2026-11-25: 28 heads on
+// H200s, 12 of them on an H100.
+constexpr GpuSpeed kSpeeds[] = {
+    {"H200", 3.24e12, 4.2e12, 5e-6},
+    {"H100", 3.19e12, 3.1e12, 5e-6},
+};
+
+/// Multiply-adds of other types take so many times as long.
+double typeFactor(const Scheme &scheme) {
+  constexpr double kTf32 = 1.88, kF16 = 1.05; // at the power limit
+  return scheme.tf32 ? kTf32 : scheme.element == ElementType::f16 ? kF16 : 1;
+}
 
 /// Time of a tile for each step of its depth, in multiply-adds: its own, and the copies of its rows and
 /// columns.
@@ -24,134 +35,131 @@ double tileTime(const Product &product) {
   return product.roles == Roles::cooperative && product.clusterCtas == 1 ? kUnshared * time : time;
 }
 
-// ---- dX's last rows ----------------------------------------------------------------------------------
-
-/// A product's tiles, as clusters of multiprocessors take them: each so many side by side.
-struct Tiles {
-  int64_t strips, across, workers;
-
-  Tiles(const Product &product, const ClusterShape &cluster, const ProductShape &shape, int units)
-      : strips(ceilDiv(shape.rows, product.block.rows * cluster.below)),
-        across(ceilDiv(shape.columns, product.block.columns * cluster.abreast)),
-        workers(std::max<int64_t>(1, units / (cluster.below * cluster.abreast))) {}
-
-  /// One after the other, with each tile cut into parts of its depth.
-  double rounds(int64_t parts = 1) const {
-    return static_cast<double>(ceilDiv(strips * across * parts, workers)) / static_cast<double>(parts);
-  }
-};
-
-/// What a product takes of all multiprocessors, in tiles one after the other.
-struct TailCost {
-  Tail tail;
-  double rounds;
-};
-
-/// Rounds of the first `head` rows, and of parts of the others. Clusters of the latter are abreast: tiles
-/// below one another may be of different parts.
-double roundsWithTail(const Product &product, const ProductShape &shape, int64_t head, int64_t parts,
-                      const DeviceInfo &device) {
-  ClusterShape abreast(product);
-  abreast.abreast *= std::exchange(abreast.below, 1);
-  const ProductShape first{head, shape.columns, shape.depth},
-      last{shape.rows - head, shape.columns, shape.depth};
-  return Tiles(product, ClusterShape(product), first, device.units).rounds() +
-         Tiles(product, abreast, last, device.units).rounds(parts);
+/// Tiles one after the other, as clusters of multiprocessors take them, with each tile cut into parts of its
+/// depth.
+double roundsOfTiles(const Product &product, const ClusterShape &cluster, int64_t rows, int64_t columns,
+                     int units, int64_t parts = 1) {
+  const int64_t strips = ceilDiv(rows, product.block.rows * cluster.below);
+  const int64_t across = ceilDiv(columns, product.block.columns * cluster.abreast);
+  const int64_t workers = std::max<int64_t>(1, units / (cluster.below * cluster.abreast));
+  return static_cast<double>(ceilDiv(strips * across * parts, workers)) / static_cast<double>(parts);
 }
 
-/// The last strips of rows whose parts fill the multiprocessors better than whole tiles do.
-TailCost cheapestTail(const Product &product, const ProductShape &shape, const DeviceInfo &device,
-                      int64_t mostBytes) {
-  constexpr int64_t kMostParts = 16;
-  constexpr double kPerByte = 1.3; // what the parts write is read once, at 4 TB/s
-  const ClusterShape cluster(product);
-  const Tiles tiles(product, cluster, shape, device.units);
-  const double tile = static_cast<double>(product.block.rows * product.block.columns * shape.depth);
-  TailCost best{{}, tiles.rounds()};
-  const int64_t full = tiles.strips * tiles.across / tiles.workers; // rounds
-  for (const int64_t whole : {full, full - 1}) {
-    const int64_t head = whole * tiles.workers / tiles.across * cluster.below * product.block.rows;
-    if (whole < 0 || head >= shape.rows) continue;
-    const int64_t rows = roundUp(shape.rows - head, product.block.rows);
-    for (int64_t parts = 2; parts <= kMostParts; ++parts) {
-      const int64_t bytes = 4 * parts * rows * shape.columns;
-      const double cost = roundsWithTail(product, shape, head, parts, device) +
-                          (kTwoLaunches + kPerByte * static_cast<double>(bytes)) / tile;
-      if (bytes <= mostBytes && cost < best.rounds) best = {{head, parts}, cost};
+/// What a product writes, of which a loss alone keeps nothing.
+double bytesWritten(const Scheme &scheme, ProductKind kind, const ProductShape &shape, bool adds) {
+  const double numbers = static_cast<double>(shape.rows) * static_cast<double>(shape.columns);
+  const auto of = [&](ElementType type) { return numbers * static_cast<double>(elementBytes(type)); };
+  if (isOfLogits(kind)) return scheme.keepsExponentials ? of(scheme.exponentials) : 0;
+  if (kind == ProductKind::dHidden) return of(*scheme.dHidden);
+  return adds ? 8 * numbers : of(*scheme.dWeight); // fp32 is read and written
+}
+
+// A kernel more among the products costs what it takes to fill the multiprocessors and to run dry. On an H200
+// dX of 2048×2048×50304 in f16 takes 25 µs more in three parts than in whole tiles that fill as much.
+constexpr double kTailLaunch = 15e-6;
+
+/// A product in its tiles, with one tail or another.
+class Model {
+public:
+  Model(const Scheme &scheme, const Config &config, ProductKind kind, const ProductShape &shape,
+        const DeviceInfo &device)
+      : product_(config[kind]), shape_(shape), device_(device), speed_(speedOf(device)) {
+    const bool adds = kind == ProductKind::dWeight && config.weightParts(scheme) > 1;
+    const double written = bytesWritten(scheme, kind, shape, adds);
+    const int64_t number = elementBytes(scheme.operands(kind).first);
+    bytes_ = operandBytes(product_, shape, number, written > 0, device) + written;
+    roundSeconds_ =
+        tileTime(product_) * static_cast<double>(shape.depth) * typeFactor(scheme) / speed_.multiplyAdds;
+  }
+
+  /// Of the first `head` rows, and of parts of the others, whose clusters are abreast: tiles below one
+  /// another may be of different parts.
+  static double rounds(const Product &product, const ProductShape &shape, const Tail &tail, int units) {
+    const ClusterShape cluster(product);
+    if (!isCut(shape, tail)) return roundsOfTiles(product, cluster, shape.rows, shape.columns, units);
+    ClusterShape abreast = cluster;
+    abreast.abreast *= std::exchange(abreast.below, 1);
+    return roundsOfTiles(product, cluster, tail.begin, shape.columns, units) +
+           roundsOfTiles(product, abreast, shape.rows - tail.begin, shape.columns, units, tail.parts);
+  }
+
+  ProductCost with(const Tail &tail) const {
+    ProductCost cost{rounds(product_, shape_, tail, device_.units), bytes_, 0};
+    // Neither hides all of the other.
+    cost.seconds = std::hypot(cost.rounds * roundSeconds_, cost.bytes / speed_.bytes);
+    if (isCut(shape_, tail)) {
+      // Written, and read by what adds up.
+      const double parts =
+          2.0 * 4 * static_cast<double>(tail.parts * (shape_.rows - tail.begin) * shape_.columns);
+      cost.bytes += parts;
+      cost.seconds += parts / speed_.bytes + (tail.begin > 0 ? 2 : 1) * kTailLaunch;
     }
+    return cost;
   }
-  return best;
-}
 
-/// What so many rows of a chunk take of dX, with its tail.
-double hiddenRounds(const Scheme &scheme, const Config &config, int64_t rows, const DeviceInfo &device) {
-  const ProductShape shape{rows, scheme.hidden, scheme.classes};
-  const bool hasTail = config.hasTail() && rows > config.tail.begin;
-  return roundsWithTail(config.dHidden, shape, hasTail ? config.tail.begin : rows, config.tail.parts, device);
+  /// The tail whose parts fill the multiprocessors better than whole tiles do, or none.
+  Tail cheapestTail(int64_t mostBytes) const {
+    constexpr int64_t kMostParts = 16;
+    const ClusterShape cluster(product_);
+    const int64_t strips = ceilDiv(shape_.rows, product_.block.rows * cluster.below);
+    const int64_t across = ceilDiv(shape_.columns, product_.block.columns * cluster.abreast);
+    const int64_t workers = std::max<int64_t>(1, device_.units / (cluster.below * cluster.abreast));
+    const int64_t full = strips * across / workers; // rounds
+    Tail best;
+    double least = with(best).seconds;
+    for (const int64_t whole : {full, full - 1}) {
+      const int64_t head = whole * workers / across * cluster.below * product_.block.rows;
+      if (whole < 0 || head >= shape_.rows) continue;
+      for (int64_t parts = 2; parts <= kMostParts; ++parts) {
+        const Tail tail{head, parts};
+        const int64_t bytes = 4 * parts * roundUp(shape_.rows - head, product_.block.rows) * shape_.columns;
+        const double seconds = with(tail).seconds;
+        if (bytes <= mostBytes && seconds < least) best = tail, least = seconds;
+      }
+    }
+    return best;
+  }
+
+private:
+  static bool isCut(const ProductShape &shape, const Tail &tail) {
+    return tail.parts > 1 && shape.rows > tail.begin;
+  }
+
+  Product product_;
+  ProductShape shape_;
+  const DeviceInfo &device_;
+  const GpuSpeed &speed_;
+  double bytes_ = 0, roundSeconds_ = 0;
+};
+
+const Tail &tailOf(const Config &config, ProductKind kind) {
+  static constexpr Tail kNone;
+  return kind == ProductKind::dHidden ? config.tail : kNone;
 }
 
 } // namespace
 
+const GpuSpeed &speedOf(const DeviceInfo &device) {
+  for (const GpuSpeed &speed : kSpeeds)
+    if (device.name.find(speed.chip) != std::string::npos) return speed;
+  return kSpeeds[0];
+}
+
+ProductCost productCost(const Scheme &scheme, const Config &config, ProductKind kind,
+                        const ProductShape &shape, const DeviceInfo &device) {
+  return Model(scheme, config, kind, shape, device).with(tailOf(config, kind));
+}
+
+double roundsOf(const Config &config, ProductKind kind, const ProductShape &shape, const DeviceInfo &device) {
+  return Model::rounds(config[kind], shape, tailOf(config, kind), device.units);
+}
+
 void chooseTail(const Scheme &scheme, const DeviceInfo &device, Config &config) {
+  constexpr ProductKind kKind = ProductKind::dHidden;
   config.tail = {};
   if (!scheme.dHidden || !hasRoles(config.dHidden)) return;
-  const ProductShape shape = shapeOf(scheme, ProductKind::dHidden, config);
-  config.tail = cheapestTail(config.dHidden, shape, device, config.tailBytes).tail;
-}
-
-double roundsOf(ProductKind kind, const Product &product, const ProductShape &shape, const DeviceInfo &device,
-                int64_t tailBytes) {
-  if (kind == ProductKind::dHidden && hasRoles(product))
-    return cheapestTail(product, shape, device, tailBytes).rounds;
-  return Tiles(product, ClusterShape(product), shape, device.units).rounds();
-}
-
-double productTime(ProductKind kind, const Product &product, const ProductShape &shape,
-                   const DeviceInfo &device, int64_t tailBytes) {
-  return roundsOf(kind, product, shape, device, tailBytes) * tileTime(product) *
-         static_cast<double>(shape.depth);
-}
-
-double chunkTime(const Scheme &scheme, const Config &config, ProductKind kind, int64_t rows,
-                 const DeviceInfo &device) {
-  if (rows == 0) return 0;
-  if (kind == ProductKind::dHidden)
-    return hiddenRounds(scheme, config, rows, device) * tileTime(config.dHidden) *
-           static_cast<double>(scheme.classes);
-  Config chunk = config;
-  chunk.chunkRows = rows;
-  return productTime(kind, config[kind], shapeOf(scheme, kind, chunk), device);
-}
-
-double chunksCost(const Scheme &scheme, const Config &config, const DeviceInfo &device) {
-  // An H200 adds a number of a chunk's dW to what is there in the time of so many multiply-adds of a
-  // multiprocessor, in which it is hidden least.
-  constexpr double kAdding = 3.5;
-  const auto ofRows = [&](int64_t rows) {
-    return chunkTime(scheme, config, ProductKind::forward, rows, device) +
-           (scheme.dHidden ? chunkTime(scheme, config, ProductKind::dHidden, rows, device) : 0);
-  };
-  const bool adds = scheme.dWeight && config.weightParts(scheme) > 1;
-  const double numbers = static_cast<double>(scheme.classes) * static_cast<double>(scheme.hidden);
-  const double beside = 3 * kTwoLaunches + (adds ? kAdding * numbers : 0);
-  return static_cast<double>(scheme.rows / config.chunkRows) * ofRows(config.chunkRows) +
-         ofRows(scheme.rows % config.chunkRows) + static_cast<double>(config.chunks(scheme)) * beside;
-}
-
-double secondPassCost(const Scheme &scheme, const Config &config, const DeviceInfo &device) {
-  const auto ofSlices = [&](int64_t classes) {
-    const auto timeOf = [&](ProductKind kind) {
-      return productTime(kind, config[kind], shapeOf(scheme, kind, config, classes), device);
-    };
-    const int64_t parts = scheme.dWeight ? ceilDiv(scheme.hidden, config.weightColumns(scheme, classes)) : 0;
-    // Beside either product there is one that makes small things: labels as a slice has them, and u.
-    return timeOf(ProductKind::again) + kTwoLaunches +
-           static_cast<double>(parts) * (timeOf(ProductKind::dWeight) + kTwoLaunches);
-  };
-  const int64_t borrowed = config.borrowedSlices(scheme);
-  const int64_t others = ceilDiv(scheme.classes - borrowed * config.borrowedClasses, config.sliceClasses);
-  return (borrowed ? static_cast<double>(borrowed) * ofSlices(config.borrowedClasses) : 0) +
-         static_cast<double>(others) * ofSlices(config.sliceClasses);
+  const Model model(scheme, config, kKind, shapeOf(scheme, kKind, config), device);
+  config.tail = model.cheapestTail(config.tailBytes);
 }
 
 } // namespace tilewright::lce

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/lce/estimate.h"
 #include "kernels/lce/plan.h"
 #include "kernels/lce/tensors.h"
-#include "kernels/lce/tiling.h"
 
 namespace tilewright::lce {
 namespace {
@@ -31,7 +31,7 @@ Config inSlices(const Scheme &scheme, const Config &chunks, int64_t workspaceLim
     if (workspaceLimit > 0 && workspaceBytes(scheme, config) > workspaceLimit) continue;
     chooseProducts(scheme, {ProductKind::again, ProductKind::dWeight}, device, config);
     largest = std::max(largest, size);
-    const double cost = secondPassCost(scheme, config, device);
+    const double cost = secondPassSeconds(scheme, config, device);
     if (cost < least) best = config, least = cost;
   }
   return best;
@@ -41,12 +41,13 @@ Config inSlices(const Scheme &scheme, const Config &chunks, int64_t workspaceLim
 /// takes less time.
 Config withBorrowedSlices(const Scheme &scheme, const Config &narrow, const DeviceInfo &device) {
   const int64_t unit = narrow.forward.block.columns;
-  double least = secondPassCost(scheme, narrow, device);
+  double least = secondPassSeconds(scheme, narrow, device);
   Config best = narrow, config = narrow;
   for (int64_t size = narrow.sliceClasses / unit + 1; size * unit <= kMostSliced; ++size) {
     config.borrowedClasses = size * unit;
     if (config.borrowedSlices(scheme) == 0) break; // nor would larger ones find room
-    if (const double cost = secondPassCost(scheme, config, device); cost < least) best = config, least = cost;
+    if (const double cost = secondPassSeconds(scheme, config, device); cost < least)
+      best = config, least = cost;
   }
   if (best.borrowedClasses) chooseProducts(scheme, {ProductKind::again, ProductKind::dWeight}, device, best);
   return best;

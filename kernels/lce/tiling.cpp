@@ -1,7 +1,9 @@
 // How the products of a scheme are computed on a GPU that nothing was measured on.
 
 #include <algorithm>
+#include <limits>
 
+#include "kernels/lce/product_cost.h"
 #include "kernels/lce/tiling.h"
 
 namespace tilewright::lce {
@@ -76,12 +78,15 @@ std::vector<Product> logitsCandidates(const Scheme &scheme, ProductKind kind, co
 /// The first of the candidates, unless a later one takes less time by more than estimates err.
 Product chooseWarpgroupProduct(const Scheme &scheme, ProductKind kind, const ProductShape &shape,
                                const DeviceInfo &device, const Config &config) {
-  constexpr double kWorthwhile = 0.98;
+  constexpr double kWorthwhile = 0.985;
   Product best;
-  double bestCost = 0;
+  double least = std::numeric_limits<double>::infinity();
+  Config tried = config;
   for (const Product &product : candidatesFor(scheme, kind, device, config)) {
-    const double cost = productTime(kind, product, shape, device, config.tailBytes);
-    if (bestCost == 0 || cost < kWorthwhile * bestCost) best = product, bestCost = cost;
+    tried[kind] = product;
+    if (kind == ProductKind::dHidden) chooseTail(scheme, device, tried);
+    const double seconds = productCost(scheme, tried, kind, shape, device).seconds;
+    if (seconds < kWorthwhile * least) best = product, least = seconds;
   }
   return best;
 }

@@ -5,7 +5,7 @@
 
 namespace tilewright::lce {
 
-/// Tiles and schedules of the products on a device, and what they cost.
+/// Tiles and schedules of the products on a device.
 
 /// The product in chunks or slices of `config`.
 Product chooseProduct(const Scheme &scheme, ProductKind kind, const DeviceInfo &device, const Config &config);
@@ -29,20 +29,6 @@ bool allowsLargeTiles(const Scheme &scheme, ProductKind kind);
 /// Sums of a tile that each thread of specialised warps holds; 192 at most.
 int64_t accumulatorsOf(const Block &block, Schedule::WarpRoles roles);
 
-/// Tiles that the busiest of a device's workers computes of a product; of dX, in the time of whole ones, with
-/// the tail that suits it.
-double roundsOf(ProductKind kind, const Product &product, const ProductShape &shape, const DeviceInfo &device,
-                int64_t tailBytes = kMostTailBytes);
-
-/// Time that a GPU's busiest multiprocessor takes for them, copies of rows and columns included, in
-/// multiply-adds.
-double productTime(ProductKind kind, const Product &product, const ProductShape &shape,
-                   const DeviceInfo &device, int64_t tailBytes = kMostTailBytes);
-
-/// The same of a call's product in a chunk of so many rows, with the configuration's own tail.
-double chunkTime(const Scheme &scheme, const Config &config, ProductKind kind, int64_t rows,
-                 const DeviceInfo &device);
-
 /// Tile swizzle: how many rows of tiles specialised warps walk column by column, so that the
 /// fewest bytes of operands with numbers of so many bytes come from memory: one wave of tiles reads strips of
 /// both operands once, and a strip that stays in the second-level cache is hardly read again. Such that a
@@ -58,16 +44,6 @@ double operandBytes(const Product &product, const ProductShape &shape, int64_t n
 /// Shared memory that a program of specialised warps takes, in bytes: the TMA pipeline's stages, and the
 /// stores' buffers.
 int64_t sharedBytesOf(const Scheme &scheme, ProductKind kind, const Product &product);
-
-/// Time that a GPU's multiprocessor takes for the chunks' logits and dX, and for what each chunk has beside
-/// the products, in multiply-adds.
-double chunksCost(const Scheme &scheme, const Config &config, const DeviceInfo &device);
-
-/// The same of a second pass, its launches included.
-double secondPassCost(const Scheme &scheme, const Config &config, const DeviceInfo &device);
-
-/// The tail that suits the product of dX; none where warps are alike.
-void chooseTail(const Scheme &scheme, const DeviceInfo &device, Config &config);
 
 /// Tuning is of the plain loss. Where options leave too few registers for what it found for a product, what
 /// `plan` would choose for that takes its place.

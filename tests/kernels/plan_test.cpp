@@ -213,7 +213,9 @@ TEST(PlanForHopper, PartsOfTheClassesFillTheLastRound) {
 
 TEST(PlanForHopper, FewRowsAreNothingButParts) {
   EXPECT_EQ(hiddenProduct(256, 4096, 128256), "256x192 0+256/6");
-  EXPECT_EQ(hiddenProduct(300, 64, 1000), "128x192 0+0/1") << "not worth two launches";
+  EXPECT_EQ(hiddenProduct(1024, 2048, 8192), "256x128 0+1024/2")
+      << "two halves of a round, not one of 128x192";
+  EXPECT_EQ(hiddenProduct(300, 64, 1000), "128x192 0+0/1") << "not worth a launch";
 }
 
 TEST(PlanForHopper, PartsTakeNoMemoryThatIsNotThere) {

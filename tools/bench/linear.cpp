@@ -85,8 +85,10 @@ StatusOr<std::optional<double>> expectedMilliseconds(const DeviceInfo &device,
                                                      const LinearCrossEntropyOptions &options) {
   TW_ASSIGN_OR_RETURN(const lce::Request request, lce::requestFor(tensors, options, device));
   TW_ASSIGN_OR_RETURN(const lce::Config config, lce::pinnedOrPlanned(request, options, device));
-  const auto estimate = lce::estimateCall(lce::schemeFor(request, config.variant), config, device);
-  return estimate ? std::optional<double>(1000 * estimate->seconds()) : std::nullopt;
+  const lce::Scheme scheme = lce::schemeFor(request, config.variant);
+  std::optional<double> expected;
+  if (lce::isEstimated(scheme, config)) expected = 1000 * lce::estimateCall(scheme, config, device).seconds();
+  return expected;
 }
 
 nlohmann::ordered_json row(const std::string &name, double milliseconds, double flops) {

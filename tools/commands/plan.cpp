@@ -45,9 +45,7 @@ std::string candidatesText(const lce::Scheme &scheme, lce::ProductKind kind, con
     lce::Config other = config;
     other[kind] = product;
     lce::chooseTail(scheme, device, other);
-    const auto estimate = lce::estimateCall(scheme, other, device);
-    if (!estimate) continue;
-    for (const lce::ProductEstimate &p : estimate->products)
+    for (const lce::ProductEstimate &p : lce::estimateCall(scheme, other, device).products)
       if (p.kind == kind)
         text += fmt::format("{}{} {}, clusters of {}: {}", text.empty() ? "" : "; ", product.block.str(),
                             warpRolesName(product.roles), product.clusterCtas, secondsText(p.seconds));
@@ -59,8 +57,8 @@ void printEstimate(const lce::Scheme &scheme, const lce::Config &config, const l
                    const DeviceInfo &device) {
   Table table({"product", "tile and schedule", "rounds", "filled", "bytes", "expected"});
   for (const lce::ProductEstimate &p : estimate.products)
-    table.add({p.name, p.product.str(), fmt::format("{:.2f}", p.rounds), fmt::format("{:.3f}", p.filled),
-               byteText(p.bytes), secondsText(p.seconds)});
+    table.add({p.name, p.product.str(), fmt::format("{:.2f}", p.cost.rounds), fmt::format("{:.3f}", p.filled),
+               byteText(p.cost.bytes), secondsText(p.seconds)});
   table.add({"others", "", "", "", "", secondsText(estimate.othersSeconds)});
   table.add({"all", "", "", "", "", secondsText(estimate.seconds())});
   fmt::print("{}\n  rounds: tiles that the busiest multiprocessor computes of a chunk, one after the other; "
@@ -89,8 +87,8 @@ Status plan(const Arguments &arguments) {
              byteText(static_cast<double>(lce::workspaceBytes(scheme, config))),
              config.chunks(request) == 1 ? "one chunk" : fmt::format("{} chunks", config.chunks(request)),
              config.chunkRows, scheme.str());
-  if (const auto estimate = lce::estimateCall(scheme, config, device))
-    printEstimate(scheme, config, *estimate, device);
+  if (lce::isEstimated(scheme, config))
+    printEstimate(scheme, config, lce::estimateCall(scheme, config, device), device);
   else
     fmt::print("  no times are expected of CPUs, of portable code and of the variant recompute\n");
   return {};
