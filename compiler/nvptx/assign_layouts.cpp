@@ -5,6 +5,7 @@
 
 #include "compiler/nvptx/passes.h"
 #include "compiler/nvptx/tile_gpu/axis_meetings.h"
+#include "compiler/nvptx/tile_gpu/tile_gpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
 

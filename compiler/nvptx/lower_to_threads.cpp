@@ -2,6 +2,7 @@
 #include "compiler/nvptx/hopper/specialize_warps.h"
 #include "compiler/nvptx/passes.h"
 #include "compiler/nvptx/threads/function_lowering.h"
+#include "compiler/nvptx/tile_gpu/tile_gpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"

@@ -1,5 +1,5 @@
 #include "compiler/nvptx/passes.h"
-#include "compiler/nvptx/threads/function_lowering.h"
+#include "compiler/nvptx/threads/kernel_memory.h"
 
 namespace tilewright::nvptx {
 
@@ -12,15 +12,15 @@ namespace {
 
 struct MergeLoadsPass : impl::MergeLoadsBase<MergeLoadsPass> {
   void runOnOperation() override {
-    written = writtenRootsOf(getOperation());
-    getOperation().walk([&](Block *block) { mergeIn(*block); });
+    const KernelMemory memory(getOperation());
+    getOperation().walk([&](Block *block) { mergeIn(*block, memory); });
   }
 
 private:
-  void mergeIn(Block &block) {
+  static void mergeIn(Block &block, const KernelMemory &memory) {
     SmallVector<Operation *> known;
     for (Operation &op : llvm::make_early_inc_range(block)) {
-      if (!isLoad(&op) || written.contains(rootOf(viewOf(&op)).getAsOpaquePointer())) continue;
+      if (!isLoad(&op) || memory.isWritten(rootOf(viewOf(&op)))) continue;
       auto same = llvm::find_if(known, [&](Operation *other) {
         return OperationEquivalence::isEquivalentTo(other, &op, OperationEquivalence::IgnoreLocations);
       });
@@ -32,8 +32,6 @@ private:
       op.erase();
     }
   }
-
-  llvm::SmallPtrSet<void *, 4> written; ///< roots of views
 };
 
 } // namespace

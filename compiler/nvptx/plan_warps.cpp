@@ -5,6 +5,7 @@
 #include "compiler/nvptx/hopper/warp_roles.h"
 #include "compiler/nvptx/hopper/wgmma_product.h"
 #include "compiler/nvptx/passes.h"
+#include "compiler/nvptx/tile_gpu/tile_gpu.h"
 
 namespace tilewright::nvptx {
 

@@ -29,7 +29,7 @@ void Pace::declare(ModuleOp module) {
   inside.create<LLVM::ReturnOp>(module.getLoc(), zero);
 }
 
-Pace::Pace(FunctionLowering &lowering)
+Pace::Pace(Lowering &lowering)
     : e(lowering.emitter()), slot(e.i64(0)), ctas(e.num(e.b.create<NVVM::GridDimXOp>(e.b.getI32Type()))),
       due(e, 0) { // of the first segment; from the second on, all have begun the one before
   Num output = lowering.view(*llvm::find_if(lowering.function().getArguments(), isWritten)).pointer;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "compiler/nvptx/ptx/mbarrier.h"
-#include "compiler/nvptx/threads/function_lowering.h"
+#include "compiler/nvptx/threads/lowering.h"
 
 namespace tilewright::nvptx {
 
@@ -17,7 +17,7 @@ namespace tilewright::nvptx {
 class Pace {
 public:
   /// At the builder's place, where the kernel's parameters are known.
-  explicit Pace(FunctionLowering &lowering);
+  explicit Pace(Lowering &lowering);
   /// The slots, once for a module.
   static void declare(mlir::ModuleOp module);
 

@@ -167,18 +167,20 @@ private:
     setRegisterLimit(e, "inc", kConsumerRegisters);
     // Cooperative warpgroups would wait for them; one that takes turns has the other's product to hide that.
     if (plan.roles == WarpRoles::cooperative && !fillsRegisters()) moveLoadsAhead(productOf(kernel));
-    FunctionLowering lowering(kernel, plan.consumers(options), e);
+    const LoweringOptions consumers = plan.consumers(options);
+    TeamLowering team(kernel, consumers, e);
     const bool isWhole = plan.roles == WarpRoles::cooperative;
     const int64_t bytes = kExchangeBytes * plan.teamThreads() / kConsumerThreads;
     Num number = isWhole ? e.i32(0) : group;
-    lowering.enter(
-        lowered, {isWhole ? thread : thread % kGroupThreads, exchange + number * bytes, (number + 1).value});
-    Consumer role(lowering, frame, group);
-    if (failed(forEachProgram(lowering, role, frame.cta))) return failure();
+    team.enter(lowered,
+               {isWhole ? thread : thread % kGroupThreads, exchange + number * bytes, (number + 1).value});
+    Consumer role(team, frame, group);
+    if (failed(forEachProgram(team, role, frame.cta))) return failure();
     if (plan.boxedStore) TileStore::finish(e);
-    if (lowering.exchangeBytes() <= bytes) return success();
-    return kernel.emitError("exchanges ") << lowering.exchangeBytes() << " bytes between threads, more than "
-                                          << bytes << ": use smaller blocks or warps that are alike";
+    const int64_t exchanged = team.lowering().chip().exchangeBytes();
+    if (exchanged <= bytes) return success();
+    return kernel.emitError("exchanges ") << exchanged << " bytes between threads, more than " << bytes
+                                          << ": use smaller blocks or warps that are alike";
   }
 
   /// Of the producer's warpgroup only the first warp does anything; the register file is given out by whole
@@ -189,32 +191,32 @@ private:
     e.b.setInsertionPointToStart(single.thenBlock());
     auto slice = cast<func::FuncOp>(OpBuilder(kernel).clone(*kernel));
     keepProductOnly(slice);
-    LoweringOptions team = options;
-    team.warps = 1;
-    if (failed(Layouts(slice, team).write(slice))) return failure();
-    FunctionLowering lowering(slice, team, e);
-    lowering.enter(lowered, {thread - kConsumerThreads, e.i32(0), e.i32(0).value});
-    Producer role(lowering, frame);
-    LogicalResult result = forEachProgram(lowering, role, frame.cta);
+    LoweringOptions alone = options;
+    alone.warps = 1;
+    if (failed(Layouts(slice, alone).write(slice))) return failure();
+    TeamLowering team(slice, alone, e);
+    team.enter(lowered, {thread - kConsumerThreads, e.i32(0), e.i32(0).value});
+    Producer role(team.lowering(), frame);
+    LogicalResult result = forEachProgram(team, role, frame.cta);
     role.leave();
-    if (lowering.exchangeBytes())
+    if (team.lowering().chip().exchangeBytes())
       result = kernel.emitError("decides by an exchange between warps what it loads");
     slice.erase();
     return result;
   }
 
   /// for number = this cluster's rank; number < count; number += clusters
-  LogicalResult forEachProgram(FunctionLowering &lowering, WarpRole &role, Num cta) {
-    if (failed(lowering.lowerInvariant())) return failure();
-    ProgramOrder order(lowering, options.rasterRows ? options.rasterRows : kDefaultRasterRows,
+  LogicalResult forEachProgram(TeamLowering &team, WarpRole &role, Num cta) {
+    if (failed(team.lowerInvariant())) return failure();
+    ProgramOrder order(team.lowering(), options.rasterRows ? options.rasterRows : kDefaultRasterRows,
                        plan.clusterCtas, plan.clusterAxis);
     Num count = order.count();
-    if (Value condition = lowering.invariantCondition()) count = e.choose(condition, count, e.i32(0));
+    if (Value condition = team.invariantCondition()) count = e.choose(condition, count, e.i32(0));
     Type i32 = e.b.getI32Type();
     Num step = e.num(e.b.create<NVVM::GridDimXOp>(i32)) / plan.clusterCtas;
     auto loop = e.b.create<scf::ForOp>(clusterRank().value, count.value, step.value);
-    return lowering.within(loop.getBody(), [&] {
-      return lowering.lowerProgram(order.programAt(e.num(loop.getInductionVar()), cta), role);
+    return team.within(loop.getBody(), [&] {
+      return team.lowerProgram(order.programAt(e.num(loop.getInductionVar()), cta), role);
     });
   }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/nvptx/threads/function_lowering.h"
+#include "compiler/nvptx/threads/lowering.h"
 #include "compiler/nvptx/tile_gpu/warp_plan.h"
 
 namespace tilewright::nvptx {

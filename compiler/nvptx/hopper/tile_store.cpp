@@ -18,7 +18,7 @@ bool TileStore::canStore(Operation *op) {
   return type.getDimSize(1) * bytesOf(element) % StoreBoxes::kRowBytes == 0;
 }
 
-TileStore::TileStore(FunctionLowering &lowering, Operation *op, const StoreBoxes &boxes, int64_t barrier)
+TileStore::TileStore(Lowering &lowering, Operation *op, const StoreBoxes &boxes, int64_t barrier)
     : lowering(lowering), e(lowering.emitter()), op(op), element(lowering.view(viewOf(op)).element),
       layout(lowering.layouts().of(op->getOperand(0))), firstRow(lowering.scalar(op->getOperand(2))),
       firstColumn(lowering.scalar(op->getOperand(3))), boxes(boxes), barrier(barrier) {}

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/nvptx/threads/function_lowering.h"
+#include "compiler/nvptx/threads/lowering.h"
 
 namespace tilewright::nvptx {
 
@@ -22,7 +22,7 @@ struct StoreBoxes {
 class TileStore : public StoreTarget {
 public:
   /// `barrier`: number of the warpgroups' barriers, the first's.
-  TileStore(FunctionLowering &lowering, mlir::Operation *op, const StoreBoxes &boxes, int64_t barrier);
+  TileStore(Lowering &lowering, mlir::Operation *op, const StoreBoxes &boxes, int64_t barrier);
   /// Whether it can make this store; of tiles as a product leaves them.
   static bool canStore(mlir::Operation *op);
   /// Boxes have been read, so that the CTA may end.
@@ -38,7 +38,7 @@ private:
   void groupBarrier();
   Num lineOf(int64_t row);
 
-  FunctionLowering &lowering;
+  Lowering &lowering;
   Emitter &e;
   mlir::Operation *op;
   Type element;

@@ -1,6 +1,7 @@
 #include "compiler/nvptx/hopper/warp_roles.h"
 
 #include "compiler/nvptx/threads/product.h"
+#include "compiler/nvptx/tile_gpu/tile_gpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -14,12 +15,12 @@ namespace {
 constexpr int64_t kTurnBarrier = 3; ///< and 4: the turn of each warpgroup, pingPong
 constexpr int64_t kBoxBarrier = 5;  ///< and 6: of each warpgroup, about its boxes
 
-StagedOperand leftOf(FunctionLowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
+StagedOperand leftOf(Lowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
   const WarpPlan &plan = frame.plan;
   return {plan.rows,     op.getAAxis() == 1, plan.stageDepth, lowering.scalar(op.getAOffset()),
           frame.leftMap, plan.sharesOf(0),   frame.cta};
 }
-StagedOperand rightOf(FunctionLowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
+StagedOperand rightOf(Lowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
   const WarpPlan &plan = frame.plan;
   return {plan.columns,   op.getBAxis() == 1, plan.stageDepth, lowering.scalar(op.getBOffset()),
           frame.rightMap, plan.sharesOf(1),   frame.cta};
@@ -31,7 +32,7 @@ bool turnsAround(tile::ContractOp op) { return op.getAAxis() == 1 && op.getBAxis
 
 /// `program` (i32): its number among those of the CTA. Sums that the first step replaces have one in any
 /// case, of zeros if the axis is empty.
-ProductSpan spanOf(FunctionLowering &lowering, tile::ContractOp op, const WarpPlan &plan, Num program) {
+ProductSpan spanOf(Lowering &lowering, tile::ContractOp op, const WarpPlan &plan, Num program) {
   Emitter &e = lowering.emitter();
   Num left = lowering.view(op.getA()).sizes[op.getAAxis()];
   Num right = lowering.view(op.getB()).sizes[op.getBAxis()];
@@ -102,7 +103,7 @@ bool isProducible(func::FuncOp kernel, tile::ContractOp product) {
   return !reads;
 }
 
-Producer::Producer(FunctionLowering &lowering, const ProductFrame &frame)
+Producer::Producer(Lowering &lowering, const ProductFrame &frame)
     : lowering(lowering), e(lowering.emitter()), frame(frame), steps(e, 0), programs(e, 0) {
   if (frame.plan.keepsPace()) pace.emplace(lowering);
 }
@@ -137,8 +138,9 @@ void Producer::leave() {
 
 // ---- consumers ----
 
-Consumer::Consumer(FunctionLowering &lowering, const ProductFrame &frame, Num group)
-    : lowering(lowering), e(lowering.emitter()), frame(frame), group(group), steps(e, 0), programs(e, 0) {
+Consumer::Consumer(TeamLowering &team, const ProductFrame &frame, Num group)
+    : team(team), lowering(team.lowering()), e(lowering.emitter()), frame(frame), group(group), steps(e, 0),
+      programs(e, 0) {
   if (frame.plan.roles != WarpRoles::pingPong) return;
   auto second = e.b.create<scf::IfOp>(group == 1, /*withElseRegion=*/false);
   e.inside(second.thenBlock(), [&] { passTurn(); });
@@ -160,16 +162,16 @@ LogicalResult Consumer::lowerFrom(tile::ContractOp op) {
   programs.set(program + 1);
   if (frame.plan.roles == WarpRoles::cooperative) {
     loadAhead(op);
-    lowering.prefetchBeside(op);
+    prefetchBeside(lowering, op);
     multiply(op, begin, span);
-    return lowering.lowerAfter(op);
+    return team.lowerAfter(op);
   }
   auto mine = e.b.create<scf::IfOp>(((program + group) & 1) == 0, /*withElseRegion=*/false);
-  return lowering.within(mine.thenBlock(), [&] {
-    lowering.prefetchBeside(op);
+  return team.within(mine.thenBlock(), [&] {
+    prefetchBeside(lowering, op);
     takeTurn();
     multiply(op, begin, span);
-    return lowering.lowerAfter(op);
+    return team.lowerAfter(op);
   });
 }
 
@@ -182,7 +184,7 @@ std::unique_ptr<StoreTarget> Consumer::storeTarget(Operation *store) {
 void Consumer::loadAhead(tile::ContractOp product) {
   for (Operation &op : *product->getBlock())
     if (isLoad(&op) && op.isBeforeInBlock(product) && tile::tileType(op.getResult(0)).getDimSize(1) == 1)
-      lowering.evaluateAll(op.getResult(0));
+      lowering.elements().evaluateAll(op.getResult(0));
 }
 
 void Consumer::multiply(tile::ContractOp op, Num begin, const ProductSpan &span) {
@@ -195,7 +197,7 @@ void Consumer::multiply(tile::ContractOp op, Num begin, const ProductSpan &span)
   for (int64_t row = 0; row < 2 * blocks; ++row)
     for (int64_t column = 0; column < columns; ++column)
       registers.push_back(sums[row / 2][column / 2 * 4 + row % 2 * 2 + column % 2]);
-  lowering.setRegisters(op.getResult(), std::move(registers));
+  lowering.elements().set(op.getResult(), std::move(registers));
   lowering.forgetPositions();
 }
 

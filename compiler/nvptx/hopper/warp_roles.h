@@ -4,6 +4,7 @@
 #include "compiler/nvptx/hopper/specialize_warps.h"
 #include "compiler/nvptx/hopper/tile_store.h"
 #include "compiler/nvptx/hopper/wgmma_product.h"
+#include "compiler/nvptx/threads/team_lowering.h"
 
 namespace tilewright::nvptx {
 
@@ -47,13 +48,13 @@ bool isProducible(mlir::func::FuncOp kernel, tile::ContractOp product);
 /// Has the copy engine fill the ring; a single warp.
 class Producer : public WarpRole {
 public:
-  Producer(FunctionLowering &lowering, const ProductFrame &frame);
+  Producer(Lowering &lowering, const ProductFrame &frame);
   mlir::LogicalResult lowerFrom(tile::ContractOp op) override;
   /// Behind the last program.
   void leave();
 
 private:
-  FunctionLowering &lowering;
+  Lowering &lowering;
   Emitter &e;
   const ProductFrame &frame;
   Variable steps, programs; ///< so far
@@ -64,7 +65,7 @@ private:
 class Consumer : public WarpRole {
 public:
   /// `group` (i32): which of the two warpgroups.
-  Consumer(FunctionLowering &lowering, const ProductFrame &frame, Num group);
+  Consumer(TeamLowering &team, const ProductFrame &frame, Num group);
   mlir::LogicalResult lowerFrom(tile::ContractOp op) override;
   std::unique_ptr<StoreTarget> storeTarget(mlir::Operation *store) override;
 
@@ -76,7 +77,8 @@ private:
   void takeTurn();
   void passTurn();
 
-  FunctionLowering &lowering;
+  TeamLowering &team;
+  Lowering &lowering;
   Emitter &e;
   const ProductFrame &frame;
   Num group;

@@ -1,6 +1,6 @@
 #include "compiler/nvptx/threads/access_order.h"
 
-#include "compiler/nvptx/threads/function_lowering.h"
+#include "compiler/nvptx/threads/kernel_memory.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tilewright::nvptx {
@@ -11,6 +11,16 @@ using namespace mlir;
 static bool mayBeOverwritten(Operation *load, Value root) {
   Value picked = rootOf(viewOf(load));
   return isa<tile::LoadElementsOp>(load) && picked != root && picked.getType() == root.getType();
+}
+
+void AccessOrder::barrier() {
+  e.barrier();
+  clear();
+}
+
+void AccessOrder::before(Operation *access) {
+  if (conflicts(access)) barrier();
+  accesses.push_back(access);
 }
 
 bool AccessOrder::conflicts(Operation *access) const {

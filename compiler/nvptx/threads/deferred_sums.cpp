@@ -49,7 +49,7 @@ tile::ReduceOp blockReduction(Value value, Operation *user, scf::ForOp loop) {
 
 } // namespace
 
-DeferredSums::DeferredSums(FunctionLowering &lowering, scf::ForOp loop) : lowering(lowering), loop(loop) {
+DeferredSums::DeferredSums(Lowering &lowering, scf::ForOp loop) : lowering(lowering), loop(loop) {
   findPlain();
   findScaled();
   // A maximum that something else than a sum looks at must be the row's own in each iteration.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/nvptx/threads/function_lowering.h"
+#include "compiler/nvptx/threads/lowering.h"
 
 namespace tilewright::nvptx {
 
@@ -12,7 +12,7 @@ namespace tilewright::nvptx {
 ///                           the parts s·exp(m - M) are added             (with 0 for an m of -∞)
 class DeferredSums {
 public:
-  DeferredSums(FunctionLowering &lowering, mlir::scf::ForOp loop);
+  DeferredSums(Lowering &lowering, mlir::scf::ForOp loop);
 
   bool contains(mlir::Operation *reduce) const;
   /// What each thread starts from: a sum's initial value counts once.
@@ -31,7 +31,7 @@ private:
   bool matchScaled(int64_t carried, Sum &sum);
   void rescale(Sum &sum, SmallVector<Value> &sums, mlir::ArrayRef<Value> before, mlir::ArrayRef<Value> after);
 
-  FunctionLowering &lowering;
+  Lowering &lowering;
   mlir::scf::ForOp loop;
   SmallVector<Sum> sums;
 };

@@ -11,7 +11,7 @@ using namespace mlir;
 using layout::AxisMap;
 using layout::ThreadBit;
 
-RegisterSums::RegisterSums(FunctionLowering &lowering, tile::ReduceOp op)
+RegisterSums::RegisterSums(Lowering &lowering, tile::ReduceOp op)
     : lowering(lowering), e(lowering.emitter()), op(op), along(op.getAxis()),
       layout(lowering.layouts().of(op.getValue())) {
   sums.resize(kept().registers());
@@ -98,11 +98,11 @@ static bool ascends(Value places) {
 
 void RegisterSums::find(int64_t row, int64_t column) {
   const Value places = choiceOf(op).getTrueValue();
-  Value place = lowering.evaluate(places, row, column);
+  Value place = lowering.elements().evaluate(places, row, column);
   if (!ascends(places)) place = liveElement(column, place, neutral());
   Value known = followed->sums[row];
   if (known) {
-    Value element = lowering.evaluate(followed->operand(), row, column), before = sums[row];
+    Value element = lowering.elements().evaluate(followed->operand(), row, column), before = sums[row];
     element = liveElement(column, element, followed->neutral());
     if (!ascends(places)) {
       Value isTied = e.b.create<arith::CmpFOp>(arith::CmpFPredicate::OEQ, element, known);
@@ -142,7 +142,7 @@ Num positionIn(Emitter &e, const AxisMap &map, int64_t reg) {
 
 } // namespace
 
-void combineAcrossThreads(FunctionLowering &lowering, MutableArrayRef<RegisterSums> sums) {
+void combineAcrossThreads(Lowering &lowering, MutableArrayRef<RegisterSums> sums) {
   Emitter &e = lowering.emitter();
   int64_t bytes = 0;
   for (RegisterSums &sum : sums) {
@@ -156,7 +156,7 @@ void combineAcrossThreads(FunctionLowering &lowering, MutableArrayRef<RegisterSu
   if (isWhole) return;
 
   // Element (warp, position) of a sum, 8 bytes apart.
-  Num base = lowering.sharedMemory(bytes);
+  Num base = lowering.chip().exchange(bytes);
   auto forEach = [&](auto body) {
     int64_t offset = 0;
     for (RegisterSums &sum : sums) {
@@ -177,7 +177,7 @@ void combineAcrossThreads(FunctionLowering &lowering, MutableArrayRef<RegisterSu
       e.storeSharedIf(writes, base + (place * 8 + offset), value);
     }
   });
-  lowering.barrier();
+  lowering.order().barrier();
   forEach([&](RegisterSums &sum, const AxisMap &, int64_t count, int64_t offset) {
     for (auto [reg, value] : llvm::enumerate(sum.values())) {
       Num address = base + lowering.position(sum.kept(), reg) * 8;
@@ -191,7 +191,7 @@ void combineAcrossThreads(FunctionLowering &lowering, MutableArrayRef<RegisterSu
   });
 }
 
-SmallVector<Value> redistribute(FunctionLowering &lowering, ValueRange values, TileLayout from, TileLayout to,
+SmallVector<Value> redistribute(Lowering &lowering, ValueRange values, TileLayout from, TileLayout to,
                                 bool transposed) {
   if (!transposed && from == to) return llvm::to_vector(values);
   Emitter &e = lowering.emitter();
@@ -201,7 +201,7 @@ SmallVector<Value> redistribute(FunctionLowering &lowering, ValueRange values, T
                   ? element
                   : Type(e.b.getIntegerType(16));
   int64_t bytes = bytesOf(word), stride = from.columns->extent + (from.columns->extent > 1);
-  Num base = lowering.sharedMemory(from.rows->extent * stride * bytes);
+  Num base = lowering.chip().exchange(from.rows->extent * stride * bytes);
   auto place = [&](Num row, Num column) { return base + (row * stride + column) * bytes; };
 
   int64_t replicas = (lowering.layouts().threads() - 1) & ~from.threadMask();
@@ -216,7 +216,7 @@ SmallVector<Value> redistribute(FunctionLowering &lowering, ValueRange values, T
           element.isInteger(1) ? e.b.create<arith::ExtUIOp>(word, value).getResult() : e.bitcast(word, value);
       e.storeSharedIf(live, place(row, column), value);
     }
-  lowering.barrier();
+  lowering.order().barrier();
 
   SmallVector<Value> moved;
   for (int64_t r = 0; r < to.rows->registers(); ++r)

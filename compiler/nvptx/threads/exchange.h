@@ -1,13 +1,13 @@
 #pragma once
 
-#include "compiler/nvptx/threads/function_lowering.h"
+#include "compiler/nvptx/threads/lowering.h"
 
 namespace tilewright::nvptx {
 
 /// A reduction in progress: what one thread's registers of each row (or column) come to.
 class RegisterSums {
 public:
-  RegisterSums(FunctionLowering &lowering, tile::ReduceOp op);
+  RegisterSums(Lowering &lowering, tile::ReduceOp op);
 
   void add(int64_t row, int64_t column, Value element);
   Value combine(Value a, Value b);
@@ -34,7 +34,7 @@ public:
 private:
   Value liveElement(int64_t reducedRegister, Value element, Value otherwise);
 
-  FunctionLowering &lowering;
+  Lowering &lowering;
   Emitter &e;
   tile::ReduceOp op;
   RegisterSums *followed = nullptr;
@@ -49,11 +49,11 @@ tile::ReduceOp placedMaximum(mlir::Operation *op);
 
 /// The registers' sums of one tile's reductions to those of whole rows (or columns), the same in every thread
 /// that holds the row: by shuffles within a warp, through shared memory between warps.
-void combineAcrossThreads(FunctionLowering &lowering, llvm::MutableArrayRef<RegisterSums> sums);
+void combineAcrossThreads(Lowering &lowering, llvm::MutableArrayRef<RegisterSums> sums);
 
 /// A tile's registers in another layout, through shared memory; `transposed`: rows become columns. Either
 /// layout may have replicas and padding.
-SmallVector<Value> redistribute(FunctionLowering &lowering, ValueRange values, TileLayout from, TileLayout to,
+SmallVector<Value> redistribute(Lowering &lowering, ValueRange values, TileLayout from, TileLayout to,
                                 bool transposed);
 
 } // namespace tilewright::nvptx

@@ -26,7 +26,7 @@ void addFragments(Emitter &e, const MmaInstruction &instruction, const Accumulat
 /// each 16 rows on the left, for each 8 columns on the right.
 template <class Operand> class FragmentProduct : public OperandProduct<Operand> {
 public:
-  FragmentProduct(FunctionLowering &lowering, const TileLayout &layout, Operand left, Operand right,
+  FragmentProduct(Lowering &lowering, const TileLayout &layout, Operand left, Operand right,
                   MmaInstruction instruction, int64_t step, int64_t stages)
       : OperandProduct<Operand>(std::move(left), std::move(right), step, stages), e(lowering.emitter()),
         rows(layout.rows), columns(layout.columns), instruction(std::move(instruction)) {}

@@ -13,7 +13,7 @@ constexpr int64_t kBytes = 2, kChunk = 8, kFragment = 16, kWarp = 32;
 
 } // namespace
 
-LineOperand::LineOperand(FunctionLowering &lowering, const Strip &strip, Side side, int64_t step)
+LineOperand::LineOperand(Lowering &lowering, const Strip &strip, Side side, int64_t step)
     : lowering(lowering), e(lowering.emitter()), strip(strip),
       side(side), tile{strip.map->span(), step, strip.depthIsMinor}, threads(lowering.layouts().threads()),
       aligned(strip.isAligned(e)), low(free(e.i64(0) - strip.offset)),
@@ -31,8 +31,8 @@ void LineOperand::copy(Num shared, Num k) {
 }
 
 /// Of the chunks that ldmatrix loads for a lane, the one of the tile's first fragment.
-static layout::FragmentPosition<Num> firstChunk(FunctionLowering &lowering, const layout::AxisMap &map,
-                                                Side side, bool depthIsMinor) {
+static layout::FragmentPosition<Num> firstChunk(Lowering &lowering, const layout::AxisMap &map, Side side,
+                                                bool depthIsMinor) {
   Num thread = lowering.emitter().thread();
   auto at = layout::fragmentPosition<Num>(side, depthIsMinor, thread % kWarp);
   // What the lane's bits add to the accumulators' positions is no part of the warp's.
@@ -59,7 +59,7 @@ static void loadMatrices(Emitter &e, Side side, bool transposes, Num address, in
     result.append({{four[0], four[1]}, {four[2], four[3]}});
 }
 
-SmallVector<SmallVector<Value>> loadFragments(FunctionLowering &lowering, const layout::AxisMap &map,
+SmallVector<SmallVector<Value>> loadFragments(Lowering &lowering, const layout::AxisMap &map,
                                               const layout::SharedTile &tile, Side side, Num shared,
                                               int64_t k) {
   SmallVector<SmallVector<Value>> result;
@@ -75,7 +75,7 @@ SmallVector<SmallVector<Value>> loadFragments(FunctionLowering &lowering, const 
   return result;
 }
 
-SmallVector<SmallVector<Value>> loadFragmentsByOne(FunctionLowering &lowering, const layout::AxisMap &map,
+SmallVector<SmallVector<Value>> loadFragmentsByOne(Lowering &lowering, const layout::AxisMap &map,
                                                    const layout::SharedTile &tile, Side side, Num shared,
                                                    int64_t k) {
   Emitter &e = lowering.emitter();

@@ -8,14 +8,14 @@ namespace tilewright::nvptx {
 
 /// What a warp multiplies at one depth of 16 of an operand's lines: 4 registers for each 16 rows of a left
 /// operand, 2 for each 8 columns of a right one. `map` is of the accumulators along the operand's free axis.
-SmallVector<SmallVector<Value>> loadFragments(FunctionLowering &lowering, const layout::AxisMap &map,
+SmallVector<SmallVector<Value>> loadFragments(Lowering &lowering, const layout::AxisMap &map,
                                               const layout::SharedTile &tile, layout::Side side, Num shared,
                                               int64_t k);
 
 /// The same, by addresses that a thread makes of one: others differ from it in bits that are known, for
 /// swizzles are exclusive ors. A loop that multiplies tiles then keeps one register for an operand, not one a
 /// fragment.
-SmallVector<SmallVector<Value>> loadFragmentsByOne(FunctionLowering &lowering, const layout::AxisMap &map,
+SmallVector<SmallVector<Value>> loadFragmentsByOne(Lowering &lowering, const layout::AxisMap &map,
                                                    const layout::SharedTile &tile, layout::Side side,
                                                    Num shared, int64_t k);
 
@@ -25,7 +25,7 @@ SmallVector<SmallVector<Value>> loadFragmentsByOne(FunctionLowering &lowering, c
 class LineOperand {
 public:
   /// `step`: elements of the contracted axis in a stage, 32 or 64.
-  LineOperand(FunctionLowering &lowering, const Strip &strip, layout::Side side, int64_t step);
+  LineOperand(Lowering &lowering, const Strip &strip, layout::Side side, int64_t step);
 
   int64_t bytes() const { return tile.bytes(); }
   /// Starts to copy elements [k, k + step), zeros where there are none.
@@ -45,7 +45,7 @@ private:
   Num liveBytes(Num position, Num k, Num depth);
   void copyElements(Num shared, Num first);
 
-  FunctionLowering &lowering;
+  Lowering &lowering;
   Emitter &e;
   Strip strip;
   layout::Side side;

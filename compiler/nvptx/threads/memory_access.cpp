@@ -37,7 +37,7 @@ Value packPair(Emitter &e, Value low, Value high) {
   return e.b.create<arith::OrIOp>(lowBits, e.b.create<arith::ShLIOp>(highBits, e.i32(16).value));
 }
 
-MemoryAccess::MemoryAccess(FunctionLowering &lowering, Operation *op)
+MemoryAccess::MemoryAccess(Lowering &lowering, Operation *op)
     : lowering(lowering), e(lowering.emitter()), op(op), view(lowering.view(viewOf(op))),
       element(view.element) {
   Value tile = tileOf(op);
@@ -76,7 +76,7 @@ MemoryAccess::MemoryAccess(FunctionLowering &lowering, Operation *op)
 }
 
 /// See InteriorOp: there every vector is aligned, whichever granule an access has.
-Num interiorColumns(FunctionLowering &lowering, tile::InteriorOp op) {
+Num interiorColumns(Lowering &lowering, tile::InteriorOp op) {
   Emitter &e = lowering.emitter();
   Num columns = lowering.scalar(op.getWidth()), addresses = e.i64(0);
   auto include = [&](Num bits) { addresses = e.num(e.either(addresses.value, bits.value)); };
@@ -112,7 +112,7 @@ void MemoryAccess::findVectors() {
   int64_t bytes = bytesOf(element);
   if (granule == 1) return;
   // Rows are then whole vectors, see CompileOptions; LLVM sees that a block begins at one.
-  if (lowering.options().hopper && (rowTile || lowering.isReadBeside(view))) {
+  if (lowering.options().hopper && (rowTile || lowering.memory().isReadBeside(view.root))) {
     vectorsFit = ((*firstColumn * bytes) & (granule * bytes - 1)) == 0;
     return;
   }
@@ -129,7 +129,7 @@ void MemoryAccess::findVectors() {
 }
 
 Num MemoryAccess::rowNumber(int64_t row) {
-  if (rowTile) return e.wide(e.num(lowering.evaluate(rowTile, row, 0)));
+  if (rowTile) return e.wide(e.num(lowering.elements().evaluate(rowTile, row, 0)));
   return *firstRow + e.wide(lowering.position(*layout.rows, row));
 }
 
@@ -144,7 +144,7 @@ MemoryAccess::Row MemoryAccess::rowAt(int64_t row) {
     offset = view.sizes.size() == 2 ? number * view.rowStride : number;
   }
   if (columnTile) {
-    Num number = e.wide(e.num(lowering.evaluate(columnTile, row, 0)));
+    Num number = e.wide(e.num(lowering.elements().evaluate(columnTile, row, 0)));
     require(unsignedLess(number, view.sizes[1]));
     offset = offset + number;
   }

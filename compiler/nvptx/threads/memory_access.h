@@ -1,11 +1,11 @@
 #pragma once
 
-#include "compiler/nvptx/threads/function_lowering.h"
+#include "compiler/nvptx/threads/lowering.h"
 
 namespace tilewright::nvptx {
 
 /// The columns that a sweep's accesses may reach without masks.
-Num interiorColumns(FunctionLowering &lowering, tile::InteriorOp op);
+Num interiorColumns(Lowering &lowering, tile::InteriorOp op);
 
 /// Two numbers of 16 bits as one of 32.
 Value packPair(Emitter &e, Value low, Value high);
@@ -18,7 +18,7 @@ bool canCopy(const Layouts &layouts, Value tile);
 /// How one thread reaches its elements of the block that a load or store touches.
 class MemoryAccess : public StoreTarget {
 public:
-  MemoryAccess(FunctionLowering &lowering, mlir::Operation *op);
+  MemoryAccess(Lowering &lowering, mlir::Operation *op);
 
   /// Registers from a row and a column on, row after row; elements outside the view are zeros.
   SmallVector<Value> load(int64_t row, int64_t column, Piece piece);
@@ -64,7 +64,7 @@ private:
   void ifVectors(SmallVector<Type> results, llvm::function_ref<SmallVector<Value>()> vectors,
                  llvm::function_ref<SmallVector<Value>()> elements, SmallVector<Value> &values);
 
-  FunctionLowering &lowering;
+  Lowering &lowering;
   Emitter &e;
   mlir::Operation *op;
   const MemoryView &view;

@@ -9,8 +9,7 @@ using layout::SharedTile;
 using layout::Side;
 
 /// Lines of 128 bytes and three stages where they fit, else of 64 bytes and up to four.
-std::unique_ptr<StagedProduct> makeMmaProduct(FunctionLowering &lowering, const Strip &left,
-                                              const Strip &right) {
+std::unique_ptr<StagedProduct> makeMmaProduct(Lowering &lowering, const Strip &left, const Strip &right) {
   const LoweringOptions &options = lowering.options();
   auto stagesThatFit = [&](int64_t step) {
     int64_t bytes = SharedTile{left.map->span(), step, left.depthIsMinor}.bytes() +

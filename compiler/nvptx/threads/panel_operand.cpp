@@ -9,7 +9,7 @@ using namespace mlir;
 constexpr int64_t kMostUnrolled = 16; ///< copies a thread
 constexpr int64_t kChunk = 4;         ///< fp32 numbers that one copy of 16 bytes has
 
-PanelOperand::PanelOperand(FunctionLowering &lowering, const Strip &strip, int64_t step)
+PanelOperand::PanelOperand(Lowering &lowering, const Strip &strip, int64_t step)
     : lowering(lowering), e(lowering.emitter()), strip(strip), step(step) {
   if (strip.depthIsMinor || !strip.view.element.isF32() || strip.map->span() % kChunk) return;
   aligned = strip.isAligned(e);

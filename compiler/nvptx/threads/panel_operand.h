@@ -9,7 +9,7 @@ namespace tilewright::nvptx {
 class PanelOperand {
 public:
   /// `step`: elements of the contracted axis in a stage.
-  PanelOperand(FunctionLowering &lowering, const Strip &strip, int64_t step);
+  PanelOperand(Lowering &lowering, const Strip &strip, int64_t step);
 
   int64_t bytes() const { return 4 * step * panelStride(*strip.map); }
   /// Starts to copy elements [k, k + step), zeros where there are none.
@@ -25,7 +25,7 @@ private:
   /// f(thread), f(thread + threads), … below `total`; in a loop where these are too many to unroll.
   void forThread(int64_t total, int64_t mostUnrolled, llvm::function_ref<void(Num)> f);
 
-  FunctionLowering &lowering;
+  Lowering &lowering;
   Emitter &e;
   Strip strip;
   int64_t step;

@@ -14,7 +14,7 @@ using layout::AxisMap;
 int64_t panelStride(const AxisMap &map) { return (map.span() + 31) / 32 * 32 + 8; }
 
 /// Runs of registers along an axis, loaded as vectors.
-static SmallVector<Value> loadPanelRow(FunctionLowering &lowering, const AxisMap &map, Num line) {
+static SmallVector<Value> loadPanelRow(Lowering &lowering, const AxisMap &map, Num line) {
   Emitter &e = lowering.emitter();
   SmallVector<Value> values;
   Num base = line + lowering.threadPosition(map) * 4;
@@ -23,8 +23,8 @@ static SmallVector<Value> loadPanelRow(FunctionLowering &lowering, const AxisMap
   return values;
 }
 
-SmallVector<Value> multiplyPanels(FunctionLowering &lowering, TileLayout layout, Num left, Num right,
-                                  int64_t depth, ValueRange accumulators) {
+SmallVector<Value> multiplyPanels(Lowering &lowering, TileLayout layout, Num left, Num right, int64_t depth,
+                                  ValueRange accumulators) {
   Emitter &e = lowering.emitter();
   const int64_t leftLine = 4 * panelStride(*layout.rows), rightLine = 4 * panelStride(*layout.columns);
   const int64_t unroll = depth % 4 == 0 ? 4 : 1;
@@ -55,7 +55,7 @@ constexpr int64_t kStep = 16, kStages = 3;
 
 class PanelProduct : public OperandProduct<PanelOperand> {
 public:
-  PanelProduct(FunctionLowering &lowering, const TileLayout &layout, const PanelOperand &left,
+  PanelProduct(Lowering &lowering, const TileLayout &layout, const PanelOperand &left,
                const PanelOperand &right)
       : OperandProduct(left, right, kStep, kStages), lowering(lowering), e(lowering.emitter()),
         layout(layout) {}
@@ -71,15 +71,14 @@ public:
   }
 
 private:
-  FunctionLowering &lowering;
+  Lowering &lowering;
   Emitter &e;
   TileLayout layout;
 };
 
 } // namespace
 
-std::unique_ptr<StagedProduct> makePanelProduct(FunctionLowering &lowering, const Strip &left,
-                                                const Strip &right) {
+std::unique_ptr<StagedProduct> makePanelProduct(Lowering &lowering, const Strip &left, const Strip &right) {
   PanelOperand a(lowering, left, kStep), b(lowering, right, kStep);
   return std::make_unique<PanelProduct>(lowering, TileLayout{left.map, right.map}, a, b);
 }

@@ -7,7 +7,8 @@ namespace tilewright::nvptx {
 
 using namespace mlir;
 
-Partners::Partners(FunctionLowering &lowering, func::FuncOp kernel) : lowering(lowering) {
+Partners::Partners(Lowering &lowering) : lowering(lowering) {
+  func::FuncOp kernel = lowering.function();
   if (auto partners = kernel->getAttrOfType<IntegerAttr>(tile::kPartnersAttr)) count = partners.getInt();
   kernel.walk([&](tile::ExchangeOp op) {
     if (!op.getValues().empty()) counted.push_back(op);
@@ -18,13 +19,13 @@ Partners::Partners(FunctionLowering &lowering, func::FuncOp kernel) : lowering(l
   if (!areTogether) counted.clear();
 }
 
-int64_t Partners::place(int64_t first) {
-  constexpr int64_t kBarrierBytes = 8, kAlignment = 16;
+void Partners::place() {
+  constexpr int64_t kBarrierBytes = 8;
+  int64_t next = lowering.chip().take(kBarrierBytes * counted.size());
   for (tile::ExchangeOp op : counted) {
-    barriers[op] = first;
-    first += kBarrierBytes;
+    barriers[op] = next;
+    next += kBarrierBytes;
   }
-  return llvm::alignTo(first, kAlignment);
 }
 
 int64_t Partners::bytesOfOne(tile::ExchangeOp op) const {
@@ -34,7 +35,7 @@ int64_t Partners::bytesOfOne(tile::ExchangeOp op) const {
   return bytes;
 }
 
-Num Partners::barrierOf(tile::ExchangeOp op) { return lowering.onChipAddress(barriers.lookup(op)); }
+Num Partners::barrierOf(tile::ExchangeOp op) { return lowering.chip().at(barriers.lookup(op)); }
 
 void Partners::enter(Block *block) {
   if (counted.empty() || counted[0]->getBlock() != block) return;

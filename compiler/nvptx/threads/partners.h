@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/nvptx/threads/function_lowering.h"
+#include "compiler/nvptx/threads/lowering.h"
 
 namespace tilewright::nvptx {
 
@@ -10,10 +10,10 @@ namespace tilewright::nvptx {
 /// what was written to memory before seen, and cost a fence of the whole GPU's memory each.
 class Partners {
 public:
-  Partners(FunctionLowering &lowering, mlir::func::FuncOp kernel);
+  explicit Partners(Lowering &lowering);
 
-  /// Shared memory that the barriers need, from byte `first` on; where the next may begin.
-  int64_t place(int64_t first);
+  /// Takes the shared memory that the barriers need.
+  void place();
   /// Before the operations of a block.
   void enter(mlir::Block *block);
   /// `places`: addresses of the vectors, in this CTA, that `values` go to.
@@ -23,7 +23,7 @@ private:
   int64_t bytesOfOne(tile::ExchangeOp op) const; ///< that one partner tells
   Num barrierOf(tile::ExchangeOp op);
 
-  FunctionLowering &lowering;
+  Lowering &lowering;
   int64_t count = 1;
   SmallVector<tile::ExchangeOp> counted;               ///< those that have barriers
   llvm::DenseMap<mlir::Operation *, int64_t> barriers; ///< byte offsets

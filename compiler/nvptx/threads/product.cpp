@@ -43,10 +43,10 @@ namespace {
 
 /// While one stage is multiplied, copies into all others are under way. A stage is filled again one iteration
 /// after it was multiplied, behind that iteration's barrier.
-SmallVector<Value> runPipeline(FunctionLowering &lowering, StagedProduct &product, Num depth, int64_t count) {
+SmallVector<Value> runPipeline(Lowering &lowering, StagedProduct &product, Num depth, int64_t count) {
   Emitter &e = lowering.emitter();
   const int64_t stages = product.stages(), step = product.step(), stageBytes = product.stageBytes();
-  Num base = lowering.sharedMemory(stages * stageBytes);
+  Num base = lowering.chip().exchange(stages * stageBytes);
   auto index = [&](int64_t value) { return e.toIndex(e.i64(value)); };
 
   auto prologue = e.b.create<scf::ForOp>(index(0), index(stages - 1), index(1));
@@ -82,7 +82,7 @@ SmallVector<Value> runPipeline(FunctionLowering &lowering, StagedProduct &produc
 } // namespace
 
 /// Cuts the operands' views to the part of the contracted axis.
-static void takePart(FunctionLowering &lowering, tile::ContractOp op, MemoryView &a, MemoryView &b) {
+static void takePart(Lowering &lowering, tile::ContractOp op, MemoryView &a, MemoryView &b) {
   const PartSteps part = partSteps(lowering, op, a.sizes[op.getAAxis()]);
   Num begin = part.begin * tile::kPartUnit, length = (part.end - part.begin) * tile::kPartUnit;
   for (auto [view, axis] : {std::pair{&a, op.getAAxis()}, std::pair{&b, op.getBAxis()}}) {
@@ -93,7 +93,7 @@ static void takePart(FunctionLowering &lowering, tile::ContractOp op, MemoryView
   }
 }
 
-PartSteps partSteps(FunctionLowering &lowering, tile::ContractOp op, Num depth, int64_t unit) {
+PartSteps partSteps(Lowering &lowering, tile::ContractOp op, Num depth, int64_t unit) {
   Emitter &e = lowering.emitter();
   auto stepsOf = [&](int64_t size) { return (depth + (size - 1)) / size; };
   if (!op.getPart()) return {e.i64(0), stepsOf(unit)};
@@ -102,7 +102,7 @@ PartSteps partSteps(FunctionLowering &lowering, tile::ContractOp op, Num depth, 
   return {units * part / parts * stepsOfUnit, units * (part + 1) / parts * stepsOfUnit};
 }
 
-SmallVector<Value> emitContract(FunctionLowering &lowering, tile::ContractOp op) {
+SmallVector<Value> emitContract(Lowering &lowering, tile::ContractOp op) {
   TileLayout layout = lowering.layouts().ofProduct(op);
   MemoryView a = lowering.view(op.getA()), b = lowering.view(op.getB());
   if (op.getPart()) takePart(lowering, op, a, b);

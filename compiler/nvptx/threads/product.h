@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/nvptx/threads/function_lowering.h"
+#include "compiler/nvptx/threads/lowering.h"
 
 namespace tilewright::nvptx {
 
@@ -60,34 +60,30 @@ private:
   int64_t depth, count;
 };
 
-std::unique_ptr<StagedProduct> makeMmaProduct(FunctionLowering &lowering, const Strip &left,
-                                              const Strip &right);
-std::unique_ptr<StagedProduct> makeTf32Product(FunctionLowering &lowering, const Strip &left,
-                                               const Strip &right);
-std::unique_ptr<StagedProduct> makePanelProduct(FunctionLowering &lowering, const Strip &left,
-                                                const Strip &right);
+std::unique_ptr<StagedProduct> makeMmaProduct(Lowering &lowering, const Strip &left, const Strip &right);
+std::unique_ptr<StagedProduct> makeTf32Product(Lowering &lowering, const Strip &left, const Strip &right);
+std::unique_ptr<StagedProduct> makePanelProduct(Lowering &lowering, const Strip &left, const Strip &right);
 
 /// Panels hold fp32 operands depth by depth: element (position, k) is the (k·panelStride + position)-th.
 int64_t panelStride(const layout::AxisMap &map);
 /// accumulators + Σ over `depth` of two panels, by fp32 multiply-adds.
-SmallVector<Value> multiplyPanels(FunctionLowering &lowering, TileLayout layout, Num left, Num right,
-                                  int64_t depth, ValueRange accumulators);
+SmallVector<Value> multiplyPanels(Lowering &lowering, TileLayout layout, Num left, Num right, int64_t depth,
+                                  ValueRange accumulators);
 
 /// The part of the contracted axis, of length `depth` (i64), that a product runs over: steps (i64) of `unit`,
 /// of which tile::kPartUnit is a multiple.
 struct PartSteps {
   Num begin, end;
 };
-PartSteps partSteps(FunctionLowering &lowering, tile::ContractOp op, Num depth,
-                    int64_t unit = tile::kPartUnit);
+PartSteps partSteps(Lowering &lowering, tile::ContractOp op, Num depth, int64_t unit = tile::kPartUnit);
 
 /// The registers of the result.
-SmallVector<Value> emitContract(FunctionLowering &lowering, tile::ContractOp op);
-SmallVector<Value> emitDot(FunctionLowering &lowering, tile::DotOp op);
+SmallVector<Value> emitContract(Lowering &lowering, tile::ContractOp op);
+SmallVector<Value> emitDot(Lowering &lowering, tile::DotOp op, const class CopiesAhead &ahead);
 
 /// A tile's registers to shared memory, as numbers of 16 bits or as fp32: element (row, column) to
 /// `place(row, column)`, of numbers of 16 bits two columns side by side at once.
-void storeTile(FunctionLowering &lowering, Value tile, bool asFp32, llvm::function_ref<Num(Num, Num)> place);
+void storeTile(Lowering &lowering, Value tile, bool asFp32, llvm::function_ref<Num(Num, Num)> place);
 
 // PTX that several kinds of products use.
 void copyAsync(Emitter &e, Num shared, Num global, int64_t bytes, Num liveBytes);

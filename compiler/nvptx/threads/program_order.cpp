@@ -8,8 +8,7 @@ namespace tilewright::nvptx {
 
 static Num divide(Num a, Num b) { return {a.e, a.e->b.createOrFold<mlir::arith::DivUIOp>(a.value, b.value)}; }
 
-ProgramOrder::ProgramOrder(FunctionLowering &lowering, int64_t rasterRows, int64_t clusterCtas,
-                           int64_t clusterAxis)
+ProgramOrder::ProgramOrder(Lowering &lowering, int64_t rasterRows, int64_t clusterCtas, int64_t clusterAxis)
     : e(lowering.emitter()), total(e.i32(1)), rasterRows(rasterRows), clusterCtas(clusterCtas),
       clusterAxis(clusterAxis) {
   if (clusterAxis == 0) this->rasterRows = (rasterRows + clusterCtas - 1) / clusterCtas;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/nvptx/threads/function_lowering.h"
+#include "compiler/nvptx/threads/lowering.h"
 
 namespace tilewright::nvptx {
 
@@ -16,7 +16,7 @@ namespace tilewright::nvptx {
 class ProgramOrder {
 public:
   /// At the builder's place, where the kernel's parameters are known.
-  ProgramOrder(FunctionLowering &lowering, int64_t rasterRows, int64_t clusterCtas, int64_t clusterAxis);
+  ProgramOrder(Lowering &lowering, int64_t rasterRows, int64_t clusterCtas, int64_t clusterAxis);
 
   Num count() const { return total; } ///< i32: programs that a cluster takes together count as one
   /// Numbers along the grid's axes (i64) of the program that is the `number`-th in order, for this CTA (i32)

@@ -18,7 +18,7 @@ constexpr int64_t kMostStages = 4;
 /// operand (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4), of an 8×8 right one (t, g), (t + 4, g).
 class Tf32Operand {
 public:
-  Tf32Operand(FunctionLowering &lowering, const Strip &strip, Side side)
+  Tf32Operand(Lowering &lowering, const Strip &strip, Side side)
       : lowering(lowering), e(lowering.emitter()), map(strip.map), side(side) {
     // ldmatrix moves rows of 16 bytes: four numbers along the contracted axis, a register each.
     if (strip.depthIsMinor && strip.view.element.isF32())
@@ -67,7 +67,7 @@ private:
     return result;
   }
 
-  FunctionLowering &lowering;
+  Lowering &lowering;
   Emitter &e;
   const layout::AxisMap *map;
   Side side;
@@ -77,8 +77,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<StagedProduct> makeTf32Product(FunctionLowering &lowering, const Strip &left,
-                                               const Strip &right) {
+std::unique_ptr<StagedProduct> makeTf32Product(Lowering &lowering, const Strip &left, const Strip &right) {
   Tf32Operand a(lowering, left, Side::left), b(lowering, right, Side::right);
   const int64_t fit = lowering.options().sharedLimit / (a.bytes() + b.bytes());
   return std::make_unique<FragmentProduct<Tf32Operand>>(lowering, TileLayout{left.map, right.map}, a, b,

@@ -13,18 +13,18 @@ namespace {
 constexpr int64_t kBytes = 2, kChunk = 8;
 
 /// The load, perhaps transposed, that the right operand is, if cp.async can take it.
-tile::LoadOp copiedLoadOf(const FunctionLowering &lowering, tile::DotOp op) {
+tile::LoadOp copiedLoadOf(const Lowering &lowering, tile::DotOp op) {
   Operation *source = op.getB().getDefiningOp();
   if (auto transpose = dyn_cast_or_null<tile::TransposeOp>(source))
     source = transpose.getValue().getDefiningOp();
   auto load = dyn_cast_or_null<tile::LoadOp>(source);
-  if (!load || lowering.readsWritten(load)) return {};
+  if (!load || lowering.memory().readsWritten(load)) return {};
   return cast<tile::ViewType>(load.getView().getType()).getRank() == 2 ? load : tile::LoadOp();
 }
 
 /// Whether nothing but products by mma.sync takes a load that cp.async can take, on their left.
-bool isLeftAlone(const FunctionLowering &lowering, tile::LoadOp load) {
-  if (cast<tile::ViewType>(load.getView().getType()).getRank() != 2 || lowering.readsWritten(load))
+bool isLeftAlone(const Lowering &lowering, tile::LoadOp load) {
+  if (cast<tile::ViewType>(load.getView().getType()).getRank() != 2 || lowering.memory().readsWritten(load))
     return false;
   return llvm::all_of(load->getUsers(), [&](Operation *user) {
     auto product = dyn_cast<tile::DotOp>(user);
@@ -49,7 +49,7 @@ LeftLines::LeftLines(tile::DotOp op, const AxisMap &rows)
     : lines{rows.span(), tile::columnsOf(op.getA().getType()) % 64 == 0 ? 64 : 32, true},
       parts(tile::columnsOf(op.getA().getType()) / lines.depth) {}
 
-RightTile::RightTile(FunctionLowering &lowering, tile::DotOp op, const AxisMap &columns)
+RightTile::RightTile(Lowering &lowering, tile::DotOp op, const AxisMap &columns)
     : lowering(lowering), e(lowering.emitter()), op(op),
       columns(columns), lines{columns.span(), tile::rowsOf(op.getB().getType()), false} {
   if (!isTransposed(op) || !copiedLoadOf(lowering, op)) return;
@@ -82,7 +82,7 @@ SmallVector<SmallVector<Value>> RightTile::fragments(Num shared, int64_t k) {
                             k % lines.depth);
 }
 
-bool isCopiedToShared(const FunctionLowering &lowering, tile::TransposeOp op) {
+bool isCopiedToShared(const Lowering &lowering, tile::TransposeOp op) {
   return llvm::all_of(op->getUsers(), [&](Operation *user) {
     auto product = dyn_cast<tile::DotOp>(user);
     return product && product.getB() == op.getResult() && product.getA() != op.getResult() &&
@@ -90,7 +90,8 @@ bool isCopiedToShared(const FunctionLowering &lowering, tile::TransposeOp op) {
   });
 }
 
-CopiesAhead::CopiesAhead(FunctionLowering &lowering, func::FuncOp kernel) : lowering(lowering) {
+CopiesAhead::CopiesAhead(Lowering &lowering) : lowering(lowering) {
+  func::FuncOp kernel = lowering.function();
   bool hasContracts = false; // whose stages take what shared memory there is
   llvm::MapVector<Block *, Group> blocks;
   kernel.walk([&](Operation *op) {
@@ -141,7 +142,7 @@ void CopiesAhead::startLeft(tile::LoadOp load, Num memory) const {
   const LeftLines lines(cast<tile::DotOp>(*load->user_begin()), *left.rows);
   const MemoryView &view = lowering.view(load.getView());
   const Strip strip{view, lowering.scalar(load.getOffsets()[0]), true, view.sizes[1], left.rows, true};
-  lowering.barrier();
+  lowering.order().barrier();
   LineOperand operand(lowering, strip, Side::left, lines.lines.depth);
   for (int64_t part = 0; part < lines.parts; ++part)
     operand.copy(memory + (left.offset + part * lines.lines.bytes()),
@@ -157,7 +158,7 @@ std::optional<Num> CopiesAhead::placeOfLeft(tile::DotOp op, Num memory) const {
 void CopiesAhead::start(tile::DotOp op, Num memory) const {
   auto found = groups.find(op);
   if (found == groups.end()) return;
-  lowering.barrier();
+  lowering.order().barrier();
   for (tile::DotOp product : found->second) {
     const TileLayout layout = lowering.layouts().ofProduct(product);
     RightTile(lowering, product, *layout.columns).store(*placeOf(product, memory));

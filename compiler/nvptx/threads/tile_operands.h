@@ -19,7 +19,7 @@ struct LeftLines {
 /// memory that the kernel does not write, or such a load transposed, cp.async brings it there.
 class RightTile {
 public:
-  RightTile(FunctionLowering &lowering, tile::DotOp op, const layout::AxisMap &columns);
+  RightTile(Lowering &lowering, tile::DotOp op, const layout::AxisMap &columns);
 
   int64_t bytes() const { return parts * lines.bytes(); }
   void store(Num shared);
@@ -28,7 +28,7 @@ public:
 private:
   void copy(Num shared, tile::LoadOp load);
 
-  FunctionLowering &lowering;
+  Lowering &lowering;
   Emitter &e;
   tile::DotOp op;
   const layout::AxisMap &columns;
@@ -37,16 +37,19 @@ private:
 };
 
 /// Whether all that is made of a transposed tile are right operands that are copied from memory.
-bool isCopiedToShared(const FunctionLowering &lowering, tile::TransposeOp op);
+bool isCopiedToShared(const Lowering &lowering, tile::TransposeOp op);
 
 /// Operands of products of tiles that are copied from memory to shared memory of their own. Right ones of a
 /// block's products are all copied at the first of them, so that later ones arrive beside the work in
 /// between. Left ones are copied where their load stands, once for all iterations of a loop behind it.
 class CopiesAhead {
 public:
-  CopiesAhead(FunctionLowering &lowering, mlir::func::FuncOp kernel);
+  explicit CopiesAhead(Lowering &lowering);
 
   int64_t bytes() const { return bytes_; }
+  /// Takes the shared memory that all of them need.
+  void place() { offset = lowering.chip().take(bytes_); }
+  Num memory() const { return lowering.chip().at(offset); } ///< its address
   /// Starts all copies of the block whose first product this is; a barrier stands ahead of them.
   void start(tile::DotOp op, Num memory) const;
   /// Where the operand is in `memory`; none: it is not copied ahead.
@@ -71,12 +74,12 @@ private:
   using Group = SmallVector<tile::DotOp, 2>;
   void add(const Group &group, int64_t begin);
 
-  FunctionLowering &lowering;
+  Lowering &lowering;
   llvm::DenseMap<mlir::Operation *, Copy> copies;
   llvm::DenseMap<mlir::Operation *, Group> groups; ///< by their first products
   llvm::DenseMap<mlir::Block *, int64_t> counts;
   llvm::DenseMap<mlir::Operation *, Left> lefts; ///< by their loads
-  int64_t bytes_ = 0;
+  int64_t bytes_ = 0, offset = 0;
 };
 
 } // namespace tilewright::nvptx

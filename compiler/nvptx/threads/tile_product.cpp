@@ -13,7 +13,7 @@ using layout::AxisMap;
 using layout::SharedTile;
 using layout::Side;
 
-void storeTile(FunctionLowering &lowering, Value tile, bool asFp32, llvm::function_ref<Num(Num, Num)> place) {
+void storeTile(Lowering &lowering, Value tile, bool asFp32, llvm::function_ref<Num(Num, Num)> place) {
   Emitter &e = lowering.emitter();
   const TileLayout from = lowering.layouts().of(tile);
   const int64_t replicas = (lowering.layouts().threads() - 1) & ~from.threadMask();
@@ -22,11 +22,11 @@ void storeTile(FunctionLowering &lowering, Value tile, bool asFp32, llvm::functi
     for (int64_t c = 0; c < from.columns->registers(); ++c) {
       Num row = lowering.position(*from.rows, r), column = lowering.position(*from.columns, c);
       Value live = e.both(e.both(writes, row < from.rows->extent), column < from.columns->extent);
-      Value value = lowering.evaluate(tile, r, c);
+      Value value = lowering.elements().evaluate(tile, r, c);
       if (asFp32)
         value = value.getType().isF32() ? value : e.widen(value);
       else if (c % 2 == 0 && isPaired(from, c))
-        value = packPair(e, value, lowering.evaluate(tile, r, ++c));
+        value = packPair(e, value, lowering.elements().evaluate(tile, r, ++c));
       else
         value = e.bitcast(e.b.getIntegerType(16), value);
       e.storeSharedIf(live, place(row, column), value);
@@ -41,7 +41,7 @@ constexpr int64_t kBytes = 2, kChunk = 8, kFragmentDepth = 16;
 /// which are what mma.sync takes, or by way of shared memory.
 class LeftTile {
 public:
-  LeftTile(FunctionLowering &lowering, tile::DotOp op, const AxisMap &rows)
+  LeftTile(Lowering &lowering, tile::DotOp op, const AxisMap &rows)
       : lowering(lowering), e(lowering.emitter()), tile(op.getA()), rows(rows), shape(op, rows) {
     const TileLayout layout = lowering.layouts().of(tile);
     isInRegisters = *layout.rows == rows &&
@@ -76,7 +76,8 @@ private:
       SmallVector<Value> words;
       for (int64_t q = 0; q < 4; ++q) {
         const int64_t row = 2 * m + q % 2, column = k / 4 + q / 2 * 2;
-        Value low = lowering.evaluate(tile, row, column), high = lowering.evaluate(tile, row, column + 1);
+        Value low = lowering.elements().evaluate(tile, row, column),
+              high = lowering.elements().evaluate(tile, row, column + 1);
         words.push_back(packPair(e, low, high));
       }
       result.push_back(words);
@@ -84,7 +85,7 @@ private:
     return result;
   }
 
-  FunctionLowering &lowering;
+  Lowering &lowering;
   Emitter &e;
   Value tile;
   const AxisMap &rows;
@@ -92,22 +93,23 @@ private:
   bool isInRegisters;
 };
 
-SmallVector<Value> multiplyByMma(FunctionLowering &lowering, tile::DotOp op, TileLayout layout) {
+SmallVector<Value> multiplyByMma(Lowering &lowering, tile::DotOp op, TileLayout layout,
+                                 const CopiesAhead &ahead) {
   Emitter &e = lowering.emitter();
   LeftTile left(lowering, op, *layout.rows);
   RightTile right(lowering, op, *layout.columns);
-  const CopiesAhead &ahead = lowering.copiesAhead();
-  const Num memory = lowering.copiesAheadMemory();
+  const Num memory = ahead.memory();
   ahead.start(op, memory);
   const std::optional<Num> leftPlace = ahead.placeOfLeft(op, memory), rightPlace = ahead.placeOf(op, memory);
-  if (!leftPlace) lowering.evaluateAll(op.getA()); // ahead of the barrier, which waits for the slowest thread
+  if (!leftPlace)
+    lowering.elements().evaluateAll(op.getA()); // ahead of the barrier, which waits for the slowest thread
   const int64_t ofLeft = leftPlace ? 0 : left.bytes(), ofRight = rightPlace ? 0 : right.bytes();
-  const Num exchanged = ofLeft + ofRight ? lowering.sharedMemory(ofLeft + ofRight) : memory;
+  const Num exchanged = ofLeft + ofRight ? lowering.chip().exchange(ofLeft + ofRight) : memory;
   const Num leftMemory = leftPlace.value_or(exchanged), rightMemory = rightPlace.value_or(exchanged + ofLeft);
   if (!rightPlace) right.store(rightMemory);
   if (!leftPlace) left.store(leftMemory);
   waitForCopies(e, rightPlace ? ahead.startedAfter(op) : 0);
-  lowering.barrier();
+  lowering.order().barrier();
   const Type element = tile::elementOf(op.getA().getType());
   const MmaInstruction instruction{kFragmentDepth, element.isBF16() ? "bf16" : "f16"};
   SmallVector<Value> sums(layout.registers(), e.f32(0));
@@ -121,27 +123,27 @@ SmallVector<Value> multiplyByMma(FunctionLowering &lowering, tile::DotOp op, Til
 }
 
 /// Both operands go to panels as a whole.
-SmallVector<Value> multiplyByFma(FunctionLowering &lowering, tile::DotOp op, TileLayout layout) {
+SmallVector<Value> multiplyByFma(Lowering &lowering, tile::DotOp op, TileLayout layout) {
   Emitter &e = lowering.emitter();
   const int64_t depth = tile::tileType(op.getA()).getDimSize(1);
   const int64_t leftStride = panelStride(*layout.rows), rightStride = panelStride(*layout.columns);
-  lowering.evaluateAll(op.getA()), lowering.evaluateAll(op.getB());
-  Num left = lowering.sharedMemory(4 * depth * (leftStride + rightStride));
+  lowering.elements().evaluateAll(op.getA()), lowering.elements().evaluateAll(op.getB());
+  Num left = lowering.chip().exchange(4 * depth * (leftStride + rightStride));
   Num right = left + 4 * depth * leftStride;
   storeTile(lowering, op.getA(), /*asFp32=*/true,
             [&](Num row, Num k) { return left + (k * leftStride + row) * 4; });
   storeTile(lowering, op.getB(), /*asFp32=*/true,
             [&](Num k, Num column) { return right + (k * rightStride + column) * 4; });
-  lowering.barrier();
+  lowering.order().barrier();
   SmallVector<Value> zeros(layout.registers(), e.f32(0));
   return multiplyPanels(lowering, layout, left, right, depth, zeros);
 }
 
 } // namespace
 
-SmallVector<Value> emitDot(FunctionLowering &lowering, tile::DotOp op) {
+SmallVector<Value> emitDot(Lowering &lowering, tile::DotOp op, const CopiesAhead &ahead) {
   const TileLayout layout = lowering.layouts().ofProduct(op);
-  return multiplyFor(op) == Multiply::mma16 ? multiplyByMma(lowering, op, layout)
+  return multiplyFor(op) == Multiply::mma16 ? multiplyByMma(lowering, op, layout, ahead)
                                             : multiplyByFma(lowering, op, layout);
 }
 

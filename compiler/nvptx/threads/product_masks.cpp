@@ -1,7 +1,7 @@
-// How FunctionLowering masks a product by the positions of its columns.
+#include "compiler/nvptx/threads/product_masks.h"
+#include "compiler/nvptx/tile_gpu/tile_gpu.h"
 
-#include "compiler/nvptx/threads/function_lowering.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace tilewright::nvptx {
 
@@ -44,12 +44,13 @@ static SmallVector<arith::CmpIOp> positionsThatMask(arith::SelectOp mask) {
 }
 
 /// Whether a comparison is false of some column of the tile, in this thread's rows (i1).
-Value FunctionLowering::excludesSome(arith::CmpIOp compare) {
+static Value excludesSome(Lowering &lowering, arith::CmpIOp compare) {
+  Emitter &e = lowering.emitter();
   const int64_t columns = tile::tileType(compare.getLhs()).getDimSize(1);
-  const Num begin = e.narrow(scalar(positionsOf(compare).getBegin()));
+  const Num begin = e.narrow(lowering.scalar(positionsOf(compare).getBegin()));
   Value some = e.truth(false);
-  for (int64_t row = 0; row < layouts_.of(compare.getRhs()).rows->registers(); ++row) {
-    const Num excluded = e.num(evaluate(compare.getRhs(), row, 0)) - begin;
+  for (int64_t row = 0; row < lowering.layouts().of(compare.getRhs()).rows->registers(); ++row) {
+    const Num excluded = e.num(lowering.elements().evaluate(compare.getRhs(), row, 0)) - begin;
     const bool isOne = compare.getPredicate() == arith::CmpIPredicate::ne;
     some = e.either(some, isOne ? unsignedLess(excluded, e.i32(columns)) : excluded < columns);
   }
@@ -57,28 +58,28 @@ Value FunctionLowering::excludesSome(arith::CmpIOp compare) {
 }
 
 /// Most tiles have no column that the mask excludes: their warps go past it.
-void FunctionLowering::maskProduct(arith::SelectOp mask, ArrayRef<arith::CmpIOp> comparisons) {
+static void maskProduct(Lowering &lowering, arith::SelectOp mask, ArrayRef<arith::CmpIOp> comparisons) {
+  Emitter &e = lowering.emitter();
+  Elements &elements = lowering.elements();
   Value some = e.truth(false);
   for (arith::CmpIOp compare : comparisons)
-    some = e.either(some, excludesSome(compare));
-  SmallVector<Value> product = evaluateAll(mask.getTrueValue());
+    some = e.either(some, excludesSome(lowering, compare));
+  SmallVector<Value> product = elements.evaluateAll(mask.getTrueValue());
   Value any = e.intrinsic(e.b.getI1Type(), "llvm.nvvm.vote.any.sync", {e.i32(-1).value, some});
   auto branch = e.b.create<scf::IfOp>(TypeRange(ValueRange(product)), any, /*addThenBlock=*/true,
                                       /*addElseBlock=*/true);
-  auto known = registers;
-  e.inside(branch.thenBlock(), [&] { e.b.create<scf::YieldOp>(evaluateAll(mask.getResult())); });
-  registers = std::move(known);
+  elements.within([&] {
+    e.inside(branch.thenBlock(), [&] { e.b.create<scf::YieldOp>(elements.evaluateAll(mask.getResult())); });
+  });
   e.inside(branch.elseBlock(), [&] { e.b.create<scf::YieldOp>(product); });
-  setRegisters(mask.getResult(), SmallVector<Value>(branch.getResults()));
+  elements.set(mask.getResult(), SmallVector<Value>(branch.getResults()));
 }
 
-/// Masks of a product that fills the registers, as far as the sinks need them: all of its numbers before any
-/// is worked on.
-void FunctionLowering::maskProducts(ArrayRef<Operation *> group) {
-  for (Operation *op : neededBy(group))
-    if (auto mask = dyn_cast<arith::SelectOp>(op); mask && !registersOf(mask.getResult())[0])
+void maskProducts(Lowering &lowering, ArrayRef<Operation *> ops) {
+  for (Operation *op : ops)
+    if (auto mask = dyn_cast<arith::SelectOp>(op); mask && !lowering.elements().hasFirst(mask.getResult()))
       if (const auto comparisons = positionsThatMask(mask); !comparisons.empty())
-        maskProduct(mask, comparisons);
+        maskProduct(lowering, mask, comparisons);
 }
 
 } // namespace tilewright::nvptx

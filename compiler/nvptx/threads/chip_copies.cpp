@@ -1,21 +1,19 @@
-// What is copied on chip while the threads do something else.
+#include "compiler/nvptx/threads/chip_copies.h"
 
-#include "compiler/nvptx/threads/function_lowering.h"
 #include "compiler/nvptx/threads/memory_access.h"
 
 namespace tilewright::nvptx {
 
 using namespace mlir;
 
-/// Loads of vectors that are stored on chip and nothing else.
-void FunctionLowering::findCopies() {
-  kernel.walk([&](tile::StoreOp store) {
+ChipCopies::ChipCopies(Lowering &lowering) : lowering(lowering) {
+  lowering.function().walk([&](tile::StoreOp store) {
     Value place = store.getView(), value = store.getValue();
     Operation *load = value.getDefiningOp();
     bool isCopy = place.getDefiningOp<tile::OnChipOp>() &&
                   isa_and_nonnull<tile::LoadOp, tile::LoadRowsOp>(load) && value.hasOneUse() &&
                   load->getBlock() == store->getBlock() && store.getInterior() && load->hasAttr("interior") &&
-                  canCopy(layouts_, value);
+                  canCopy(lowering.layouts(), value);
     if (!isCopy) return;
     copies.insert(load);
     copies.insert(store);
@@ -23,24 +21,21 @@ void FunctionLowering::findCopies() {
   });
 }
 
-/// Nobody waits for copies before they are looked at.
-void FunctionLowering::lowerCopy(Operation *load) {
-  flush();
+void ChipCopies::start(Operation *load) {
   Operation *store = *load->user_begin();
-  orderAccess(load);
-  orderAccess(store);
-  MemoryAccess(*this, load).copyTo(MemoryAccess(*this, store));
+  lowering.order().before(load);
+  lowering.order().before(store);
+  MemoryAccess(lowering, load).copyTo(MemoryAccess(lowering, store));
 }
 
-/// Before a loop, or a load by itself, that looks at what was copied.
-void FunctionLowering::awaitCopies(Operation *op) {
+void ChipCopies::awaitBefore(Operation *op) {
   WalkResult looks = op->walk([&](Operation *inner) {
     bool isLook = isLoad(inner) && copied.contains(viewOf(inner).getAsOpaquePointer());
     return isLook ? WalkResult::interrupt() : WalkResult::advance();
   });
   if (!looks.wasInterrupted()) return;
-  e.ptx({}, "cp.async.wait_all;", "~{memory}", {}, true);
-  barrier();
+  lowering.emitter().ptx({}, "cp.async.wait_all;", "~{memory}", {}, true);
+  lowering.order().barrier();
 }
 
 } // namespace tilewright::nvptx
