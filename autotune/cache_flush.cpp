@@ -4,7 +4,7 @@ namespace tilewright {
 
 StatusOr<CacheFlush> CacheFlush::make(Device &device, Stream stream, int64_t workingSetBytes) {
   CacheFlush flush;
-  const int64_t bytes = 2 * device.info().lastCacheBytes;
+  const int64_t bytes = 2 * device.lastCacheBytes();
   if (workingSetBytes >= bytes) return flush;
   TW_ASSIGN_OR_RETURN(flush.scratch_, device.allocate(bytes, stream));
   // The first touch of memory takes longer than later ones.

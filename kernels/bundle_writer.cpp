@@ -84,7 +84,7 @@ DeviceInfo exportDevice(const Target &target) {
   info.name = isHopper ? "NVIDIA H200" : "NVIDIA A100";
   info.units = isHopper ? 132 : 108;
   info.memoryBytes = int64_t(isHopper ? 141 : 80) << 30;
-  info.cacheBytes = info.lastCacheBytes = int64_t(isHopper ? 60 : 40) << 20;
+  info.cacheBytes = int64_t(isHopper ? 60 : 40) << 20;
   info.sharedBytes = target.sharedLimit();
   info.warpgroups = target.arch == "sm_90a";
   return info;

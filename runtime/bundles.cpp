@@ -15,7 +15,7 @@ constexpr std::size_t kMostBytes = std::size_t(1) << 32;
 /// What planning depends on.
 auto plannedFor(const DeviceInfo &device) {
   return std::tuple(device.memoryBytes, device.units, device.sharedBytes, device.cacheBytes,
-                    device.lastCacheBytes, device.warpgroups);
+                    device.warpgroups);
 }
 
 /// Code for a processor runs where all of its features are, code for a GPU on its target.

@@ -72,8 +72,6 @@ struct DeviceInfo {
   std::string assembler;   ///< what `Device::assemble` depends on; empty when it does nothing
   int64_t cacheBytes = 0;  ///< second-level cache: of a CPU's core, of a whole GPU; 0 when not known
   bool warpgroups = false; ///< of a GPU: its code may use wgmma and TMA
-  /// The cache before memory, which all units share; 0 when not known.
-  int64_t lastCacheBytes = 0;
 };
 
 /// Device memory, from `Device::allocate`; freed when its last copy goes.
@@ -149,6 +147,8 @@ public:
 
   /// Milliseconds that the work enqueued by `work` takes on the device, its launch gaps included.
   virtual StatusOr<double> time(Stream stream, const std::function<Status()> &work) = 0;
+  /// The caches before memory, of all units; 0 when not known.
+  virtual int64_t lastCacheBytes() const { return info().cacheBytes; }
   /// How fast its units run at the moment; 0 where the device does not tell.
   virtual double clockMegahertz() { return 0; }
   /// The most memory, in bytes, that was in use at a time while the device did what `work` enqueues on the

@@ -64,9 +64,6 @@ DeviceInfo describe(const Target &target, int threads) {
   info.memoryBytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   info.units = threads;
   info.cacheBytes = std::max<int64_t>(0, sysconf(_SC_LEVEL2_CACHE_SIZE));
-  int64_t last = lastCacheBytes(allowedProcessors());
-  if (last == 0) last = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  info.lastCacheBytes = std::max<int64_t>(threads * info.cacheBytes, last);
   return info;
 }
 
@@ -153,6 +150,15 @@ StatusOr<double> CpuDevice::time(Stream, const std::function<Status()> &work) {
   const auto begin = std::chrono::steady_clock::now();
   TW_RETURN_IF_ERROR(work());
   return millisecondsSince(begin);
+}
+
+int64_t CpuDevice::lastCacheBytes() const {
+  std::call_once(lastCacheSought_, [this] {
+    int64_t last = tilewright::lastCacheBytes(allowedProcessors());
+    if (last == 0) last = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    lastCacheBytes_ = std::max(info_.units * info_.cacheBytes, last);
+  });
+  return lastCacheBytes_;
 }
 
 StatusOr<int64_t> CpuDevice::peakBytes(Stream, const std::function<Status()> &work) {

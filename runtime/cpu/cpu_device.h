@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 #include "runtime/cpu/thread_pool.h"
 #include "runtime/device.h"
@@ -30,12 +31,15 @@ public:
   bool isCapturing(Stream) const override { return false; }
   StatusOr<Buffer> allocateVisible(std::size_t bytes) override;
   StatusOr<double> time(Stream stream, const std::function<Status()> &work) override;
+  int64_t lastCacheBytes() const override;
   StatusOr<int64_t> peakBytes(Stream stream, const std::function<Status()> &work) override;
 
 private:
   const Target target_;
   ThreadPool pool_;
   DeviceInfo info_;
+  mutable std::once_flag lastCacheSought_; ///< when someone asks: the system's answer is in many files
+  mutable int64_t lastCacheBytes_ = 0;
 };
 
 } // namespace tilewright

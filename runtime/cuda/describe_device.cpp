@@ -102,7 +102,7 @@ StatusOr<DeviceDescription> describeDevice(const Driver &driver, CUdevice device
   info.memoryBytes = static_cast<int64_t>(found.memoryBytes);
   info.units = found.multiprocessors;
   info.sharedBytes = std::min<int64_t>(found.sharedBytes, target.sharedLimit());
-  info.cacheBytes = info.lastCacheBytes = found.cacheBytes;
+  info.cacheBytes = found.cacheBytes;
   info.warpgroups = target.arch == "sm_90a";
   // A driver's assembler writes code for one architecture, and each driver's writes its own.
   const std::string arch = "sm_" + std::to_string(found.major) + std::to_string(found.minor);

@@ -30,7 +30,6 @@ json encodeDevice(const DeviceInfo &device) {
           {"units", device.units},
           {"sharedBytes", device.sharedBytes},
           {"cacheBytes", device.cacheBytes},
-          {"lastCacheBytes", device.lastCacheBytes},
           {"warpgroups", device.warpgroups}};
 }
 
@@ -41,7 +40,6 @@ DeviceInfo decodeDevice(const json &value) {
   device.units = value.at("units");
   device.sharedBytes = value.at("sharedBytes");
   device.cacheBytes = value.at("cacheBytes");
-  device.lastCacheBytes = value.at("lastCacheBytes");
   device.warpgroups = value.at("warpgroups");
   return device;
 }

@@ -62,7 +62,7 @@ TEST_F(CudaDeviceTest, SaysWhatItIs) {
               static_cast<long long>(info.memoryBytes >> 20), static_cast<long long>(info.sharedBytes),
               info.fingerprint.c_str());
   EXPECT_GT(info.units, 0);
-  EXPECT_GT(info.lastCacheBytes, 1 << 20);
+  EXPECT_GT(device().lastCacheBytes(), 1 << 20);
   EXPECT_GE(info.sharedBytes, 99 * 1024);
   EXPECT_GT(info.memoryBytes, int64_t(1) << 30);
   EXPECT_EQ((*openCudaDevice(0))->info().fingerprint, info.fingerprint);

@@ -22,7 +22,7 @@ StatusOr<DeviceInfo> chip(const std::string &name) {
   if (name == "h200") return info;
   info.name = "NVIDIA H100";
   info.memoryBytes = 85017493504;
-  info.cacheBytes = info.lastCacheBytes = 52428800;
+  info.cacheBytes = 52428800;
   return info;
 }
 

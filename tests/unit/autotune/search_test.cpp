@@ -210,7 +210,7 @@ TEST(Measure, TheHopelessRunOnceMoreOnly) {
 /// Runs and flushes of a race on a device with a cache of 1000 bytes: "r" and "f".
 std::string flushed(int64_t workingSetBytes, int64_t otherBytes, double copyMilliseconds = 0) {
   DeviceInfo info;
-  info.lastCacheBytes = 1000;
+  info.cacheBytes = 1000;
   test::FakeDevice device(info, Target{TargetKind::cpu, "fake", ""});
   std::string log;
   device.onCopy = [&](std::size_t bytes) {

@@ -256,6 +256,12 @@ void expectLoadError(const Artifact &artifact, const std::string &cause) {
   EXPECT_THAT(kernel.status().message(), HasSubstr(cause));
 }
 
+TEST(CpuDevice, SaysHowLargeItsLastCachesAre) {
+  const CpuDevice device(2);
+  EXPECT_GE(device.lastCacheBytes(), 2 * device.info().cacheBytes);
+  EXPECT_EQ(device.lastCacheBytes(), device.lastCacheBytes());
+}
+
 TEST(CpuDevice, ObjectsThatCannotBeLoadedAreErrors) {
   Artifact artifact = markArtifact();
   artifact.kernel = "absent";

@@ -58,7 +58,7 @@ TEST_F(CudaDeviceTest, SaysWhatItIs) {
   EXPECT_EQ(info.memoryBytes, int64_t(80) << 30);
   EXPECT_EQ(info.sharedBytes, 232448);
   EXPECT_EQ(info.cacheBytes, 52428800);
-  EXPECT_EQ(info.lastCacheBytes, 52428800);
+  EXPECT_EQ(device->lastCacheBytes(), 52428800);
   EXPECT_EQ(info.assembler, "CUDA 13.0 for sm_90");
   EXPECT_EQ(device->target().str(), "nvptx sm_90a");
 }
