@@ -6,8 +6,8 @@ namespace tilewright::lce {
 namespace {
 
 // Chunks are whole tiles of a GPU. A CPU's small chunks are whole blocks, which divide large ones well
-// enough.
-constexpr int64_t kTileRows = 128, kBlockRows = 192, kLargeChunk = 12 * kTileRows;
+// enough; of 256 rows, too, which are one block or two.
+constexpr int64_t kTileRows = 128, kBlockRows = 192, kTwoTiles = 2 * kTileRows, kLargeChunk = 12 * kTileRows;
 static_assert(kLargeChunk % kBlockRows == 0);
 
 } // namespace
@@ -15,11 +15,13 @@ static_assert(kLargeChunk % kBlockRows == 0);
 int64_t ChunkSizes::holding(int64_t rows) const {
   for (int64_t size : {8, 16, 32, 64, 128})
     if (rows <= size) return size;
+  if (rows > kBlockRows && rows <= kTwoTiles) return kTwoTiles;
   return roundUp(rows, ofTiles_ || rows > kLargeChunk ? kTileRows : kBlockRows);
 }
 
 int64_t ChunkSizes::below(int64_t chunk) const {
   const int64_t unit = ofTiles_ || chunk > kLargeChunk ? kTileRows : kBlockRows;
+  if (chunk == kTwoTiles && !ofTiles_) return kBlockRows;
   if (chunk > unit) return chunk - unit;
   if (chunk == kBlockRows) return kTileRows;
   return chunk > kRowStep ? chunk / 2 : 0;

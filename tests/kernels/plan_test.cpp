@@ -132,6 +132,15 @@ TEST(Plan, BlocksOfACpuFitItsSecondLevelCache) {
     }
 }
 
+TEST(Plan, TwoHundredAndFiftySixRowsAreOneBlockOfACpu) {
+  DeviceInfo info = machine(2);
+  info.cacheBytes = 512 << 10;
+  const StatusOr<Config> config = plan(problem(256, 1024, 32768), Variant::automatic, 0, info);
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config->forward.block.str(), "256x256");
+  EXPECT_EQ(config->dHidden.block.str(), "256x256");
+}
+
 TEST(Plan, KeepsManyThreadsBusy) {
   const Request p = problem(1024, 768, 32768);
   const Config config = planned(p, 64 << 20, 64);
