@@ -51,11 +51,22 @@ struct Entry {
   double least() const { return *std::min_element(milliseconds.begin(), milliseconds.end()); }
 };
 
-/// Sets a mark on those that are slower than the fastest by a factor.
-void markSlowOnes(std::vector<Entry> &entries, double factor, bool Entry::*mark) {
+double fastestOf(const std::vector<Entry> &entries) {
   double fastest = std::numeric_limits<double>::infinity();
   for (const Entry &entry : entries)
     if (entry.isTimed()) fastest = std::min(fastest, median(entry.milliseconds));
+  return fastest;
+}
+
+/// Of a race whose first round has been run.
+int roundsOf(const std::vector<Entry> &entries, const MeasureOptions &options) {
+  const double rounds = std::ceil(options.raceMilliseconds / std::max(fastestOf(entries), 1e-6));
+  return static_cast<int>(std::min<double>(rounds, options.repetitions));
+}
+
+/// Sets a mark on those that are slower than the fastest by a factor.
+void markSlowOnes(std::vector<Entry> &entries, double factor, bool Entry::*mark) {
+  const double fastest = fastestOf(entries);
   for (Entry &entry : entries)
     if (entry.isTimed() && entry.least() > factor * fastest) entry.*mark = true;
 }
@@ -99,11 +110,12 @@ double median(std::vector<double> values) {
 
 Status warmUp(Device &device, Stream stream, const TimedWork &work, const MeasureOptions &options,
               const StopRequest &stop) {
-  double before = 0;
-  for (int i = 0; i < options.maxWarmUps && !isStopped(stop); ++i) {
-    TW_ASSIGN_OR_RETURN(const double now,
-                        turn(device, stream, work, i ? runsOf(before, options) : 1, CacheFlush()));
+  double before = 0, sum = 0;
+  for (int i = 0; i < options.maxWarmUps && sum < options.raceMilliseconds && !isStopped(stop); ++i) {
+    const int runs = i ? runsOf(before, options) : 1;
+    TW_ASSIGN_OR_RETURN(const double now, turn(device, stream, work, runs, CacheFlush()));
     if (i > 0 && std::fabs(now - before) <= options.settledWithin * before) return {};
+    sum += runs * now;
     before = now;
   }
   return {};
@@ -113,7 +125,8 @@ std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vec
                                    const MeasureOptions &options, const StopRequest &stop) {
   const CacheFlush flush = flushFor(device, stream, candidates);
   std::vector<Entry> entries(candidates.size());
-  for (int round = 0; round < options.repetitions && !isStopped(stop); ++round) {
+  int rounds = options.repetitions;
+  for (int round = 0; round < rounds && !isStopped(stop); ++round) {
     for (std::size_t i = 0; i < entries.size() && !isStopped(stop); ++i) {
       const std::size_t next = round % 2 ? entries.size() - 1 - i : i;
       Entry &entry = entries[next];
@@ -128,9 +141,11 @@ std::vector<StatusOr<Timing>> race(Device &device, Stream stream, const std::vec
       entry.milliseconds.push_back(*time);
       entry.megahertz.push_back(device.clockMegahertz());
     }
-    // A single run says too little to drop anyone.
     if (round == 0) {
-      markSlowOnes(entries, options.hopelessBeyond, &Entry::hopeless);
+      rounds = roundsOf(entries, options);
+      // A single run says too little to drop anyone, unless it is long.
+      const bool isLong = rounds < options.repetitions;
+      markSlowOnes(entries, options.hopelessBeyond, isLong ? &Entry::dropped : &Entry::hopeless);
       continue;
     }
     markSlowOnes(entries, options.dropBeyond, &Entry::dropped);

@@ -18,6 +18,9 @@ struct MeasureOptions {
   double turnMilliseconds = 60;
   double settledWithin = 0.03; ///< warm-up ends when a turn is as fast as the one before, up to this share
   int maxWarmUps = 10;
+  /// All turns of a candidate take about this long together: long work has fewer of them, and who is hopeless
+  /// after the first has no other. A warm-up ends after this time.
+  double raceMilliseconds = 800;
   /// Slower than the fastest by this factor in its first run: its second turn, too, is one run.
   double hopelessBeyond = 1.3;
   /// Who is slower by this factor in all turns of two rounds or more drops out.

@@ -205,7 +205,15 @@ private:
     }
     reportTried();
     timingPart_ = false;
-    if (!results.empty() && !stopped()) adopt(results.front().configuration);
+    if (!results.empty() && !stopped() && isClearlyBest(results)) adopt(results.front().configuration);
+  }
+
+  /// Whether the first of these is faster than the best so far ever was in their race. What is less is not
+  /// worth a run of the whole.
+  bool isClearlyBest(const std::vector<MeasuredConfiguration> &results) const {
+    for (const MeasuredConfiguration &result : results)
+      if (result.configuration == base_) return results.front().milliseconds < result.spread.least;
+    return true;
   }
 
   /// What is best for a part becomes the base if the whole, too, is right with it and not slower, up to what

@@ -1,6 +1,7 @@
 #include "kernels/lce_tunable.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "kernels/lce/plan.h"
 #include "kernels/lce/product_cost.h"
@@ -18,6 +19,10 @@ int64_t excerptChunk(const Config &heuristic, const DeviceInfo &device) {
   return device.sharedBytes > 0 ? heuristic.chunkRows : std::min(heuristic.chunkRows, kCpuChunkRows);
 }
 
+// Nor on how many columns of blocks there are, as long as they are whole and each thread has some: a common
+// multiple of the blocks' extents that are tried.
+constexpr int64_t kCpuExtent = 1536;
+
 /// The call's first rows: enough for each kind of chunk.
 TunedCall excerptOf(const TunedCall &call, int64_t chunkRows) {
   TunedCall excerpt = call;
@@ -33,6 +38,42 @@ TunedCall excerptOf(const TunedCall &call, int64_t chunkRows) {
   if (call.request.reduction == Reduction::none) cut(t.loss);
   if (call.request.upstream == Upstream::rows) cut(t.gradOutput);
   return excerpt;
+}
+
+/// Labels of the first `classes` classes, in memory of their own, in place of those that there are.
+StatusOr<Buffer> foldLabels(TunedCall &call, int64_t allClasses, int64_t classes) {
+  Device &device = call.runtime.device();
+  TensorRef &label = call.tensors.label;
+  const std::size_t bytes = label.sizes[0] * elementBytes(label.element);
+  std::vector<uint8_t> labels(bytes);
+  TW_RETURN_IF_ERROR(device.copyToHost(labels.data(), label.data, bytes, call.stream));
+  const auto fold = [&](auto *all) {
+    for (int64_t row = 0; row < label.sizes[0]; ++row)
+      if (all[row] >= 0 && all[row] < allClasses) all[row] %= classes;
+  };
+  if (label.element == ElementType::i64)
+    fold(reinterpret_cast<int64_t *>(labels.data()));
+  else
+    fold(reinterpret_cast<int32_t *>(labels.data()));
+  TW_ASSIGN_OR_RETURN(Buffer folded, device.allocate(bytes, call.stream));
+  TW_RETURN_IF_ERROR(device.copyToDevice(folded.data(), labels.data(), bytes, call.stream));
+  label.data = folded.data();
+  return folded;
+}
+
+/// The first classes and columns of X and W alone; what is returned holds the labels.
+StatusOr<Buffer> narrow(TunedCall &call) {
+  Request &request = call.request;
+  LinearCrossEntropyTensors &t = call.tensors;
+  const int64_t allClasses = request.classes;
+  request.classes = std::min(allClasses, kCpuExtent * call.runtime.device().info().units);
+  request.hidden = std::min(request.hidden, kCpuExtent);
+  for (TensorRef *matrix : {&t.weight, &t.dWeight})
+    if (matrix->data) *matrix = matrix->rows(0, request.classes);
+  for (TensorRef *matrix : {&t.hidden, &t.weight, &t.dHidden, &t.dWeight})
+    if (matrix->data) *matrix = matrix->columns(0, request.hidden);
+  request.borrowedBytes = 0; // dW's rows need not lie side by side any more
+  return foldLabels(call, allClasses, request.classes);
 }
 
 Status makeCheck(std::optional<Check> &check, const TunedCall &call) {
@@ -154,13 +195,17 @@ StatusOr<std::unique_ptr<LceTunable>> LceTunable::make(Runtime &runtime, const R
   }
   call.request.given.lse = true;
   TunedCall excerpt = excerptOf(call, excerptChunk(heuristic, device.info()));
+  Buffer labels;
+  if (device.info().sharedBytes == 0) {
+    TW_ASSIGN_OR_RETURN(labels, narrow(excerpt));
+  }
   std::optional<Check> check;
   TW_RETURN_IF_ERROR(makeCheck(check, excerpt));
   // Rows that are ignored cost nothing, and times of few others would say nothing.
   const bool worksEnough = 2 * check->validRows() >= excerpt.request.rows;
   std::unique_ptr<LceTunable> tunable(new LceTunable(call, worksEnough ? excerpt : call, heuristic));
   if (worksEnough) tunable->excerptCheck_ = std::move(check);
-  tunable->lse_ = std::move(lse);
+  tunable->lse_ = std::move(lse), tunable->labels_ = std::move(labels);
   return tunable;
 }
 

@@ -91,11 +91,12 @@ private:
   LceTunable(TunedCall call, TunedCall excerpt, const Config &heuristic);
 
   TunedCall call_;
-  TunedCall excerpt_; ///< its first rows
+  TunedCall excerpt_; ///< its first rows; on a CPU the first classes and columns of X alone
   Config heuristic_;
   SearchSpace space_;
   CostModel model_;
-  Buffer lse_; ///< where the caller has no use for it; the checks have
+  Buffer lse_;    ///< where the caller has no use for it; the checks have
+  Buffer labels_; ///< of the excerpt, where it has fewer classes
   WholeCall whole_;
   std::optional<Check> excerptCheck_;
   std::map<ProductKind, std::unique_ptr<ProductAlone>> products_;

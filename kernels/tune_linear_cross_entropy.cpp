@@ -1,5 +1,6 @@
 #include "kernels/tune_linear_cross_entropy.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "autotune/tuning_cache.h"
@@ -23,6 +24,14 @@ std::pair<LinearCrossEntropyTensors, LinearCrossEntropyOptions> plain(const Line
   return {{t.hidden, t.weight, t.label, t.gradOutput, t.loss, t.lse, t.dHidden, t.dWeight}, options};
 }
 
+/// A CPU's clock needs no long turns to settle.
+TunerOptions onDevice(TunerOptions tuner, const Device &device) {
+  constexpr double kCpuTurn = 20;
+  if (device.target().kind == TargetKind::cpu)
+    tuner.measure.turnMilliseconds = std::min(tuner.measure.turnMilliseconds, kCpuTurn);
+  return tuner;
+}
+
 } // namespace
 
 StatusOr<TuningKey> tuningKey(Runtime &runtime, const LinearCrossEntropyTensors &tensors,
@@ -43,7 +52,7 @@ StatusOr<TuningOutcome> tuneLinearCrossEntropy(Runtime &runtime, const LinearCro
                       lce::requestFor(plainTensors, plainOptions, runtime.device().info()));
   TW_ASSIGN_OR_RETURN(const std::unique_ptr<lce::LceTunable> tunable,
                       lce::LceTunable::make(runtime, request, plainTensors, plainOptions, stream));
-  return tune(*tunable, tuner);
+  return tune(*tunable, onDevice(tuner, runtime.device()));
 }
 
 namespace {

@@ -73,7 +73,8 @@ void expectTunes(const LossCase &data, const LossCall &how, int limit = 12) {
   ASSERT_TRUE(outcome.ok()) << outcome.status().message();
   for (const auto &failure : outcome->failures)
     ADD_FAILURE() << failure.configuration.str() << ": " << failure.cause;
-  EXPECT_EQ(outcome->record.tried, limit);
+  EXPECT_LE(outcome->record.tried, limit);
+  EXPECT_GE(outcome->record.tried, 8) << "how many the cost model leaves depends on the processor";
 }
 
 TEST(LceTuning, EveryCandidateIsRight) {
@@ -94,6 +95,15 @@ TEST(LceTuning, KnowsEveryKindOfCall) {
   call.gradOutput.assign(data.rows, -2);
   expectTunes(data, call);
   expectTunes(test::makeCase(DataKind::random, 300, 64, 900, ElementType::f32, IgnorePattern::all), {});
+}
+
+TEST(LceTuning, ProductsOfALargeProblemAreTriedInAPartOfIt) {
+  LossCall call;
+  for (const ElementType label : {ElementType::i32, ElementType::i64}) {
+    call.label = label;
+    expectTunes(test::makeCase(DataKind::random, 100, 40, 4000, ElementType::f32, IgnorePattern::some), call);
+  }
+  expectTunes(test::makeCase(DataKind::random, 40, 1700, 300, ElementType::bf16), call);
 }
 
 /// A result that is right, and a check that has accepted it.

@@ -289,6 +289,19 @@ TEST(Measure, TheSlowerHalfDropsOutRoundByRound) {
   EXPECT_THAT(repetitions(), ::testing::Each(5));
 }
 
+TEST(Measure, LongWorkHasFewerTurns) {
+  test::FakeDevice device;
+  const auto repetitions = [&](double milliseconds) {
+    const auto results =
+        race(device, nullptr, {work(device, {milliseconds}), work(device, {1.5 * milliseconds})},
+             MeasureOptions(), {});
+    return std::pair(results[0]->repetitions, results[1]->repetitions);
+  };
+  EXPECT_EQ(repetitions(100), std::pair(5, 2));
+  EXPECT_EQ(repetitions(300), std::pair(3, 1)) << "one long run is enough to tell who is hopeless";
+  EXPECT_EQ(repetitions(5000), std::pair(1, 1));
+}
+
 TEST(Measure, AFailureIsItsOwn) {
   test::FakeDevice device;
   const auto results =
