@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char *kSlots = "pace_slots"; ///< of two words: segments, CTAs that have left
 constexpr int64_t kSlotBits = 6, kSlotBytes = 8;
-constexpr int64_t kSegment = 2; ///< stages; within 8 of each other, CTAs of dX read half more from memory
+constexpr int64_t kSegment = 2;      ///< stages; within 8 of each other, CTAs read half more from memory
 constexpr int64_t kMostPolls = 1000; ///< about as many microseconds
 constexpr int64_t kFree = 1 << 22;   ///< segments, more than a program has
 

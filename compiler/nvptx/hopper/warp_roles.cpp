@@ -27,7 +27,7 @@ StagedOperand rightOf(Lowering &lowering, tile::ContractOp op, const ProductFram
 }
 
 /// Whether every other program of a CTA runs backwards. Where the axis goes along rows of memory, it does; a
-/// product over the rows of a matrix (dW, dX) takes up to 2 % longer then, seen on H200s and not explained.
+/// product over the rows of a matrix takes up to 2 % longer then, seen on H200s and not explained.
 bool turnsAround(tile::ContractOp op) { return op.getAAxis() == 1 && op.getBAxis() == 1; }
 
 /// `program` (i32): its number among those of the CTA. Sums that the first step replaces have one in any

@@ -13,8 +13,9 @@ namespace {
 
 constexpr int64_t kPanelBytes = 64 * kLineBytes, kGroupBytes = 8 * kLineBytes; // 64 lines, 8 lines
 
-/// A policy of the second-level cache, as `createpolicy` makes it. It asks for the default; but dX whose
-/// copies name it takes 1 % less time on an H200 than without (1.004 and 1.014 of cuBLAS's, medians of two).
+/// A policy of the second-level cache, as `createpolicy` makes it. It asks for the default; but a product
+/// whose copies name it takes 1 % less time on an H200 than without (1.004 and 1.014 of cuBLAS's, medians of
+/// two).
 constexpr int64_t kEvictNormal = int64_t(1) << 60;
 
 /// "f,f,…" or "0,1,…"
