@@ -36,8 +36,10 @@ private:
     p.filled =
         static_cast<double>(shape.rows) * static_cast<double>(shape.columns) /
         (p.cost.rounds * device_.units * static_cast<double>(p.product.block.rows * p.product.block.columns));
-    p.seconds = static_cast<double>(s_.rows / c_.chunkRows) * p.cost.seconds +
-                costOf(kind, s_.rows % c_.chunkRows).seconds;
+    // The columns of dW that add up in place, and the others, are a product each.
+    const double products = kind == ProductKind::dWeight && c_.inPlace ? 2 : 1;
+    p.seconds = products * (static_cast<double>(s_.rows / c_.chunkRows) * p.cost.seconds +
+                            costOf(kind, s_.rows % c_.chunkRows).seconds);
     estimate_.products.push_back(p);
   }
 
@@ -86,7 +88,7 @@ double secondPassSeconds(const Scheme &scheme, const Config &config, const Devic
     const auto secondsOf = [&](ProductKind kind) {
       // Beside either product there is a kernel that makes small things: labels as a slice has them, and u.
       return productCost(scheme, config, kind, shapeOf(scheme, kind, config, classes), device).seconds +
-             2 * speedOf(device).launch;
+             2 * kBetweenProducts;
     };
     const int64_t parts = scheme.dWeight ? ceilDiv(scheme.hidden, config.weightColumns(scheme, classes)) : 0;
     return secondsOf(ProductKind::again) +

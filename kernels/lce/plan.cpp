@@ -160,6 +160,14 @@ StatusOr<Config> planRecompute(const Request &asked, int64_t workspaceLimit, con
   return withSlices(scheme, *chunks, workspaceLimit, device);
 }
 
+/// Whether fewer chunks are worth adding some columns of dW up in place. Rounding the sums takes about as
+/// long as adding one chunk's part; a GPU's tiles may suit the columns apart less than all of them.
+bool takesLess(const Scheme &scheme, const Config &inPlace, const Config &wide, const DeviceInfo &device) {
+  if (inPlace.chunks(scheme) + 1 >= wide.chunks(scheme)) return false;
+  const auto seconds = [&](const Config &config) { return estimateCall(scheme, config, device).seconds(); };
+  return device.sharedBytes == 0 || seconds(inPlace) < seconds(wide);
+}
+
 // Adding a chunk's part to dW takes an H200 as long as some 400 rows of the product. From as many rows on
 // chunks cost less than a fourth product of all rows.
 constexpr int64_t kWorthwhileRows = 640;
@@ -192,9 +200,8 @@ StatusOr<Config> plan(const Request &request, Variant variant, int64_t workspace
   std::optional<Config> inPlace;
   if (workspaceLimit > 0 && canAddInPlace(scheme) && !(wide && wide->chunks(scheme) == 1))
     inPlace = inChunks(scheme, variant, workspaceLimit, device, true, smallest);
-  // Rounding the sums takes about as long as adding one chunk's part.
-  const bool isWorthwhile = inPlace && (wide ? inPlace->chunks(scheme) + 1 < wide->chunks(scheme)
-                                             : inPlace->chunkRows >= kWorthwhileRows);
+  const bool isWorthwhile =
+      inPlace && (wide ? takesLess(scheme, *inPlace, *wide, device) : inPlace->chunkRows >= kWorthwhileRows);
   if (isWorthwhile) return *inPlace;
   if (wide) return *wide;
   if (isFree && request.wantsGradients() && !request.isShard()) {

@@ -316,6 +316,23 @@ TEST(PlanForHopper, LittleMemoryAddsUpInPlace) {
   EXPECT_FALSE(plan(f32, Variant::automatic, gib, h200())->inPlace) << "the caller's memory holds the sums";
 }
 
+// Halves of few columns are two products of tiles that are half empty: an H200 took 26.3 ms, and 21.0 with
+// more chunks whose dW adds up in a buffer.
+TEST(PlanForHopper, NarrowHeadsAddUpInABuffer) {
+  const Request p = hopperProblem(65536, 576, 49152);
+  EXPECT_FALSE(plan(p, Variant::automatic, int64_t(600) << 20, h200())->inPlace);
+}
+
+TEST(PlanForHopper, ALossOfOneStripOfRowsTakesTurns) {
+  const auto rolesOf = [](int64_t rows) {
+    Request p = hopperProblem(rows, 4096, 128256);
+    p.dHidden = p.dWeight = std::nullopt;
+    return plan(p, Variant::automatic, 0, h200())->forward.roles;
+  };
+  EXPECT_EQ(rolesOf(256), Schedule::WarpRoles::pingPong);
+  EXPECT_EQ(rolesOf(4096), Schedule::WarpRoles::cooperative);
+}
+
 TEST(PlanForHopper, RecomputesTheMainShapeInAQuarterOfAGiB) {
   const int64_t limit = int64_t(256) << 20;
   const Scheme p = recomputed(hopperProblem(16384, 4096, 128256));
@@ -341,7 +358,7 @@ TEST(PlanForHopper, RecomputesInBorrowedMemory) {
   const Config config = *plan(p, Variant::recompute, limit, h200());
   EXPECT_EQ(config.chunkRows, 768);
   EXPECT_EQ(config.sliceClasses, 16 * 192);
-  EXPECT_EQ(config.borrowedClasses, 40 * 192) << "five tiles of dW for almost each of 66 pairs";
+  EXPECT_EQ(config.borrowedClasses, 39 * 192) << "five tiles of dW for almost each of 66 pairs";
   EXPECT_EQ(config.keptClasses % 192, 0);
   EXPECT_GT(config.keptClasses, 3 * config.borrowedClasses);
   EXPECT_LE(bytesOf(p, config), limit);
