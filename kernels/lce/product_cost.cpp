@@ -81,8 +81,9 @@ public:
 
   ProductCost with(const Tail &tail) const {
     ProductCost cost{rounds(product_, shape_, tail, device_.units), bytes_, 0};
-    // Neither hides all of the other.
-    cost.seconds = std::hypot(cost.rounds * roundSeconds_, cost.bytes / speed_.bytes);
+    // Neither hides all of the other. (glibc 2.35 has another std::hypot, and the library runs with 2.34.)
+    const double products = cost.rounds * roundSeconds_, memory = cost.bytes / speed_.bytes;
+    cost.seconds = std::sqrt(products * products + memory * memory);
     if (isCut(shape_, tail)) {
       // Written, and read by what adds up.
       const double parts =
