@@ -35,15 +35,20 @@ double tileTime(const Product &product) {
   return product.roles == Roles::cooperative && product.clusterCtas == 1 ? kUnshared * time : time;
 }
 
-/// Tiles one after the other, as clusters of multiprocessors take them, with each tile cut into parts of its
-/// depth.
-double roundsOfTiles(const Product &product, const ClusterShape &cluster, int64_t rows, int64_t columns,
-                     int units, int64_t parts = 1) {
-  const int64_t strips = ceilDiv(rows, product.block.rows * cluster.below);
-  const int64_t across = ceilDiv(columns, product.block.columns * cluster.abreast);
-  const int64_t workers = std::max<int64_t>(1, units / (cluster.below * cluster.abreast));
-  return static_cast<double>(ceilDiv(strips * across * parts, workers)) / static_cast<double>(parts);
-}
+/// A product's tiles, as clusters of multiprocessors take them: each so many side by side.
+struct Tiles {
+  int64_t strips, across, workers;
+
+  Tiles(const Product &product, const ClusterShape &cluster, int64_t rows, int64_t columns, int units)
+      : strips(ceilDiv(rows, product.block.rows * cluster.below)),
+        across(ceilDiv(columns, product.block.columns * cluster.abreast)),
+        workers(std::max<int64_t>(1, units / (cluster.below * cluster.abreast))) {}
+
+  /// One after the other, with each tile cut into parts of its depth.
+  double rounds(int64_t parts = 1) const {
+    return static_cast<double>(ceilDiv(strips * across * parts, workers)) / static_cast<double>(parts);
+  }
+};
 
 /// What a product writes, of which a loss alone keeps nothing.
 double bytesWritten(const Scheme &scheme, ProductKind kind, const ProductShape &shape, bool adds) {
@@ -72,11 +77,11 @@ public:
   /// another may be of different parts.
   static double rounds(const Product &product, const ProductShape &shape, const Tail &tail, int units) {
     const ClusterShape cluster(product);
-    if (!isCut(shape, tail)) return roundsOfTiles(product, cluster, shape.rows, shape.columns, units);
+    if (!isCut(shape, tail)) return Tiles(product, cluster, shape.rows, shape.columns, units).rounds();
     ClusterShape abreast = cluster;
     abreast.abreast *= std::exchange(abreast.below, 1);
-    return roundsOfTiles(product, cluster, tail.begin, shape.columns, units) +
-           roundsOfTiles(product, abreast, shape.rows - tail.begin, shape.columns, units, tail.parts);
+    return Tiles(product, cluster, tail.begin, shape.columns, units).rounds() +
+           Tiles(product, abreast, shape.rows - tail.begin, shape.columns, units).rounds(tail.parts);
   }
 
   ProductCost with(const Tail &tail) const {
@@ -98,14 +103,12 @@ public:
   Tail cheapestTail(int64_t mostBytes) const {
     constexpr int64_t kMostParts = 16;
     const ClusterShape cluster(product_);
-    const int64_t strips = ceilDiv(shape_.rows, product_.block.rows * cluster.below);
-    const int64_t across = ceilDiv(shape_.columns, product_.block.columns * cluster.abreast);
-    const int64_t workers = std::max<int64_t>(1, device_.units / (cluster.below * cluster.abreast));
-    const int64_t full = strips * across / workers; // rounds
+    const Tiles tiles(product_, cluster, shape_.rows, shape_.columns, device_.units);
+    const int64_t full = tiles.strips * tiles.across / tiles.workers; // rounds
     Tail best;
     double least = with(best).seconds;
     for (const int64_t whole : {full, full - 1}) {
-      const int64_t head = whole * workers / across * cluster.below * product_.block.rows;
+      const int64_t head = whole * tiles.workers / tiles.across * cluster.below * product_.block.rows;
       if (whole < 0 || head >= shape_.rows) continue;
       for (int64_t parts = 2; parts <= kMostParts; ++parts) {
         const Tail tail{head, parts};
