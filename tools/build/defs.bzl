@@ -34,6 +34,14 @@ def tw_mlir_test(name, deps = [], copts = [], **kwargs):
         **kwargs
     )
 
+def compiler_sources():
+    """This package's part of what the compiler's version is a digest of."""
+    native.filegroup(
+        name = "sources",
+        srcs = native.glob(["*.cpp", "*.h", "*.td"], allow_empty = True),
+        visibility = ["//compiler/base:__pkg__"],
+    )
+
 def mlir_tblgen(name, td, outs, deps = [], visibility = None):
     """Runs mlir-tblgen on one .td file.
 
