@@ -26,14 +26,17 @@ static void declareSharedMemory(ModuleOp module) {
 }
 
 /// Programmatic dependent launch: CTAs take their places while the launch before them in the stream ends, and
-/// wait here until all that it wrote can be seen. Then those of the next launch may take theirs. Products do
-/// not: their CTAs would begin wherever others end first, out of the order in which they share what they
-/// read.
+/// wait here until all that it wrote can be seen. Then those of the next launch may take theirs. Of products
+/// those by warps with roles can start so, and a launch says whether one does; the next launch finds no room
+/// before they end.
 static void waitForLaunchBefore(func::FuncOp lowered) {
+  LaunchNotes notes = LaunchNotes::of(lowered);
+  if (notes.hasProduct && !notes.persistent) return;
   OpBuilder builder = OpBuilder::atBlockBegin(&lowered.getBody().front());
   Emitter e(lowered.getLoc(), builder);
-  e.ptx({}, "griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;", "~{memory}", {}, true);
-  LaunchNotes notes = LaunchNotes::of(lowered);
+  const char *code =
+      notes.hasProduct ? "griddepcontrol.wait;" : "griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;";
+  e.ptx({}, code, "~{memory}", {}, true);
   notes.startsEarly = true;
   notes.write(lowered);
 }
@@ -58,7 +61,7 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
       if (failed(lower(kernel, options))) return signalPassFailure();
     }
     for (auto lowered : getOperation().getOps<func::FuncOp>())
-      if (startsEarly && !LaunchNotes::of(lowered).hasProduct) waitForLaunchBefore(lowered);
+      if (startsEarly) waitForLaunchBefore(lowered);
   }
 
   static LogicalResult lower(func::FuncOp kernel, const LoweringOptions &options) {

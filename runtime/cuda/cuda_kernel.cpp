@@ -221,6 +221,16 @@ const void *CudaKernel::ranksOf(unsigned clusters) const {
   return ranks_.bytes() == clusters * sizeof(int32_t) ? ranks_.data() : nullptr;
 }
 
+bool CudaKernel::startsEarly(ArgumentSpan arguments) const {
+  constexpr int64_t kMostBytes = int64_t(256) << 20;
+  int64_t bytes = 0;
+  for (const TensorMap &map : artifact().tensorMaps) {
+    const auto &matrix = std::get<TensorRef>(arguments[map.parameter]);
+    bytes += matrix.elements() * static_cast<int64_t>(elementBytes(matrix.element));
+  }
+  return startsEarly_ && bytes <= kMostBytes;
+}
+
 Status CudaKernel::launch(ArgumentSpan arguments, CUstream stream) const {
   TW_ASSIGN_OR_RETURN(const Grid grid, gridFor(artifact(), arguments));
   if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return {};
@@ -240,7 +250,7 @@ Status CudaKernel::launch(ArgumentSpan arguments, CUstream stream) const {
     TW_RETURN_IF_ERROR(
         tensorMaps_[i]->describe(context_->driver(), std::get<TensorRef>(argument), parameters.appendMap()));
   }
-  LaunchAttributes attributes(artifact(), startsEarly_);
+  LaunchAttributes attributes(artifact(), startsEarly(arguments));
   const CUlaunchConfig config = {ctas[0],
                                  ctas[1],
                                  ctas[2],

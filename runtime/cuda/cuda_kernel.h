@@ -32,6 +32,9 @@ public:
              const DeviceDescription &device, Buffer ranks);
 
 private:
+  /// Whether this launch may begin before the one ahead of it in its stream is done. Large products do not:
+  /// their CTAs would begin wherever others end first, out of the order in which they share what they read.
+  bool startsEarly(ArgumentSpan arguments) const;
   /// Address of the ranks, or null where the launch has another number of clusters.
   const void *ranksOf(unsigned clusters) const;
 

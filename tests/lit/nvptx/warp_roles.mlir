@@ -4,6 +4,14 @@
 // RUN: tile-opt %s --merge-loads --plan-warps="hopper shared-limit=232448 roles=1" --assign-layouts --lower-to-threads="hopper shared-limit=232448" --canonicalize --cse | FileCheck %s --check-prefixes=ALIKE
 // RUN: tile-opt %s --merge-loads --plan-warps="shared-limit=166912 roles=2" --assign-layouts --lower-to-threads="shared-limit=166912" --canonicalize --cse | FileCheck %s --check-prefixes=ALIKE
 // RUN: tile-opt %s --merge-loads --plan-warps="hopper tf32 shared-limit=232448 roles=2" --assign-layouts=tf32 --lower-to-threads="hopper tf32 shared-limit=232448" --canonicalize --cse | FileCheck %s --check-prefixes=TF32
+// RUN: tile-opt %s --merge-loads --plan-warps="hopper shared-limit=232448 roles=2" --assign-layouts --lower-to-threads="hopper shared-limit=232448 starts-early" --canonicalize --cse | FileCheck %s --check-prefixes=EARLY
+
+// A product may wait for the launch before it; no other finds room beside it.
+// EARLY-LABEL: func.func @product(
+// EARLY-SAME: starts_early
+// EARLY-NOT: mbarrier
+// EARLY: griddepcontrol.wait;
+// EARLY-NOT: launch_dependents
 
 // A K-major and an MN-major operand, stored as bf16.
 // Maps: rows and columns of the boxes of a, b and c. In a cluster each CTA copies half of a's rows.

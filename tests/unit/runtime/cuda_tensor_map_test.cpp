@@ -181,6 +181,18 @@ TEST_F(CudaTensorMapTest, APersistentKernelHasNoMoreCtasThanMultiprocessors) {
   EXPECT_EQ(fake.launches().size(), 3u);
 }
 
+// Where an early start gains little, CTAs would begin out of their order.
+TEST_F(CudaTensorMapTest, OfProductsThatWaitThemselvesThoseOfSmallMatricesStartEarly) {
+  Artifact artifact = productArtifact();
+  artifact.startsEarly = true;
+  kernel = *device->load(artifact);
+  ASSERT_TRUE(launch(productArguments(9, 20, 24)).ok());
+  ASSERT_EQ(fake.launches().back().attributes.size(), 1u);
+  EXPECT_EQ(fake.launches().back().attributes[0].id, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  ASSERT_TRUE(launch(productArguments(int64_t(1) << 20, 1024, 1024)).ok());
+  EXPECT_TRUE(fake.launches().back().attributes.empty());
+}
+
 TEST_F(CudaTensorMapTest, MapsThatCannotBeAreRefused) {
   for (TensorMap wrong :
        {TensorMap{3, 128, 64}, {-1, 128, 64}, {1, 128, 64}, {0, 128, 32}, {0, 0, 64}, {0, 257, 64}}) {
