@@ -34,10 +34,10 @@ Kernel lceForwardLossBy(ElementType element, lce::Shifts shifts) {
 }
 Kernel lceForwardLoss(ElementType element) { return lceForwardLossBy(element, lce::Shifts::ofRowsAlone); }
 Kernel lceForwardBlocks(ElementType element) { return lceForwardLossBy(element, lce::Shifts::ofBlocks); }
-Kernel lceTotalSums(ElementType) { return lce::totalSums(); }
+Kernel lceTotalSums(ElementType) { return lce::totalSums(true); }
 Kernel lceJoinSums(ElementType) { return lce::joinSums(); }
 Kernel lceRetryRange(ElementType) { return lce::retryRange(); }
-Kernel lceCheckShifts(ElementType) { return lce::checkShifts(); }
+Kernel lceCheckShifts(ElementType) { return lce::checkShifts(true); }
 Kernel lceCombine(ElementType element) {
   lce::CombineSpec::Gradients gradients{element, element, kMean};
   if (!isHalf(element)) return lce::combine({gradients, {}, kStored});

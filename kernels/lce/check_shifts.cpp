@@ -18,12 +18,33 @@ Tile isOutOfRange(const View &retry, const Range &rows, const Tile &total) {
   return (retry[rows] > 0) & (total > kLargestSum * kUnitOfE);
 }
 
+/// Which rows the forward product is to compute, and which it has to compute again: none so far.
+struct RowRanges {
+  View valid, retried;
+
+  RowRanges(KernelBuilder &k, bool tellsRange) {
+    if (!tellsRange) return;
+    valid = k.input("row_range", ElementType::i32, 1);
+    retried = k.output("retry_range", ElementType::i32, 1);
+  }
+  /// All valid rows again, if one of these is wrong. Whichever programs say so store the same number.
+  void tell(KernelBuilder &k, const Tile &wrong) const {
+    if (!retried.valid()) return;
+    const Range end = k.range(Axis::rows, k.constant(1), 1);
+    k.ifThen(k.toCondition(max(select(wrong, integer(k, 1), 0), Axis::rows) > 0),
+             [&] { k.store(retried, end, valid[end]); });
+  }
+};
+
+const char *str(bool tellsRange) { return tellsRange ? "range" : ""; }
+
 } // namespace
 
-Kernel checkShifts() {
-  return defineKernel("lce_check_shifts", "", [](KernelBuilder &k) {
+Kernel checkShifts(bool tellsRange) {
+  return defineKernel("lce_check_shifts", str(tellsRange), [tellsRange](KernelBuilder &k) {
     const View sums = k.input("sums", ElementType::f32, 2), tops = k.input("tops", ElementType::f32, 2);
     const View shift = k.output("shift", ElementType::f32, 1), retry = k.output("retry", ElementType::i32, 1);
+    const RowRanges ranges(k, tellsRange);
 
     const Range rows = k.blockRows(shift.dim(0), kRows), blocks = k.whole(sums.dim(1));
     const Tile total = sum(sums.at(rows, blocks), Axis::columns);
@@ -33,19 +54,24 @@ Kernel checkShifts() {
 
     k.store(shift, rows, select(wrong, top, shift[rows]));
     k.store(retry, rows, select(wrong, integer(k, 1), 0));
+    ranges.tell(k, wrong);
   });
 }
 
-Kernel totalSums() {
-  return defineKernel("lce_total_sums", "", [](KernelBuilder &k) {
+Kernel totalSums(bool tellsRange) {
+  return defineKernel("lce_total_sums", str(tellsRange), [tellsRange](KernelBuilder &k) {
     const View sums = k.input("sums", ElementType::f32, 2);
     const View total = k.output("total", ElementType::f32, 1), retry = k.output("retry", ElementType::i32, 1);
+    const RowRanges ranges(k, tellsRange);
 
     const Range rows = k.blockRows(total.dim(0), kRows);
     const Tile all = sum(sums.at(rows, k.whole(sums.dim(1))), Axis::columns);
 
+    const Tile wrong = isOutOfRange(retry, rows, all);
+
     k.store(total, rows, all);
-    k.store(retry, rows, select(isOutOfRange(retry, rows, all), integer(k, 1), 0));
+    k.store(retry, rows, select(wrong, integer(k, 1), 0));
+    ranges.tell(k, wrong);
   });
 }
 

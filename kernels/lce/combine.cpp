@@ -1,6 +1,8 @@
 #include <limits>
+#include <optional>
 
 #include "kernels/lce/combine_gradients.h"
+#include "kernels/lce/gradient_kernels.h"
 
 namespace tilewright::lce {
 
@@ -17,6 +19,7 @@ std::string str(const CombineSpec &spec) {
   for (int s = 0; s < kRowSums; ++s)
     if (spec.sums[s]) text += std::string(",") + rowSumName(static_cast<RowSum>(s));
   if (spec.hasTotals) text += ",totals";
+  if (spec.ranksLabels) text += ",ranks";
   return text + spec.terms.rowStr() + spec.outputs.str();
 }
 
@@ -25,6 +28,7 @@ struct Parameters : GradientParameters {
   View sums, target, shift, row, label, tops, best, rowNorm;
   PerRowSum<View> rowSums;
   View rowLoss, lse, entropy, argmax, correct, top, norm;
+  std::optional<LabelRanks> ranks;
 
   Parameters(KernelBuilder &k, const CombineSpec &spec, const RowTerms &terms) {
     const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
@@ -41,6 +45,7 @@ struct Parameters : GradientParameters {
     if (spec.outputs.best) argmax = k.output("argmax", i32, 1), correct = k.output("correct", i32, 1);
     if (spec.outputs.monitored) top = k.output("top", f32, 1), norm = k.output("norm", f32, 1);
     if (spec.gradients) declare(k, spec);
+    if (spec.ranksLabels) ranks.emplace(k);
   }
 };
 
@@ -94,6 +99,7 @@ Kernel combine(const CombineSpec &spec) {
     k.scatter(p.lse, row.number, row.lse);
     storeOutputs(k, spec, p, rows, row);
     if (spec.gradients) storeGradients(k, spec, p, rows, row, totals, others);
+    if (p.ranks) p.ranks->store(k, p.label, rows);
   });
 }
 

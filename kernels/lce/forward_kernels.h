@@ -41,15 +41,16 @@ constexpr double kLeastShift = -1e38;
 
 /// Copies a chunk's rows of X and computes the logits of their targets, which are the rows' first shifts.
 /// retry = 1 for valid rows, 0 for others: the forward product has yet to compute all of them. row_range =
-/// 0 and their number. `rates`: also dz/d(x·w), its factor of the row and that of the target. `byLse`: the
-/// shifts are the rows' lse, which an earlier call made.
+/// 0 and their number, and behind it the range of rows to retry: 0 and 0. `rates`: also dz/d(x·w), its factor
+/// of the row and that of the target. `byLse`: the shifts are the rows' lse, which an earlier call made.
+/// `clearsSlots`: -1 for each class, as `storeRanks` wants it.
 ///
 /// (x N×H, w V×H, row C, label C[, lse N], logit terms, out xc C×H, out target C, out shift C, out retry C,
-///  out row_range 2[, out row_norm C][, out rate C, out target_rate C])
+///  out row_range 4[, out row_norm C][, out rate C, out target_rate C][, out slot V])
 struct GatherRowsSpec {
   ElementType element;
   LossTerms terms = {};
-  bool rates = false, byLse = false;
+  bool rates = false, byLse = false, clearsSlots = false;
 };
 Kernel gatherRows(const GatherRowsSpec &spec);
 
@@ -58,8 +59,8 @@ Kernel gatherRows(const GatherRowsSpec &spec);
 /// (x N×H, row N, out xc N×H)
 Kernel copyRows(ElementType element, ElementType output);
 
-/// The rows that the forward product has to compute again: row_range = the first row with retry, and the last
-/// one + 1.
+/// The rows of a large chunk that the forward product has to compute again: row_range = the first row with
+/// retry, and the last one + 1.
 ///
 /// (retry C, out row_range 2)
 Kernel retryRange();
@@ -100,15 +101,16 @@ struct LogitsSpec {
 Kernel logits(const LogitsSpec &spec);
 
 /// Finds rows whose shift was too small: where S is out of range, the shift becomes the largest of the row's
-/// logits in `tops`, and retry stays 1. Elsewhere retry becomes 0.
+/// logits in `tops`, and retry stays 1. Elsewhere retry becomes 0. `tellsRange`: where there is such a row,
+/// the empty retry_range becomes row_range, so that nothing is to be launched behind it for that.
 ///
-/// (sums C×T, tops C×T, out shift C, out retry C)
-Kernel checkShifts();
+/// (sums C×T, tops C×T, out shift C, out retry C[, row_range 2, out retry_range 2])
+Kernel checkShifts(bool tellsRange);
 
-/// S of each row. Where it is out of range, retry stays 1; elsewhere retry becomes 0.
+/// S of each row. Where it is out of range, retry stays 1; elsewhere retry becomes 0. `tellsRange` as above.
 ///
-/// (sums C×T, out total C, out retry C)
-Kernel totalSums();
+/// (sums C×T, out total C, out retry C[, row_range 2, out retry_range 2])
+Kernel totalSums(bool tellsRange);
 
 /// S and the shift of the rows with retry, from sums of blocks that have shifts of their own. The row's new
 /// shift is the largest of theirs and of its old one.
@@ -130,13 +132,14 @@ enum class FixUp {
 /// Losses, and the factors of the gradients: r_i = g_i v_i, t_i = g_i (p_iy - 1), xs = r x; other terms as
 /// RowTotals says. With a fix-up pass, r goes to `factor` and scale becomes 1. For E in f16, scale is the
 /// unit of factor, moment and uniform, chosen so that no number of the row of E leaves f16's range.
+/// `ranksLabels`: what `rankLabels` makes, too.
 ///
 /// (sums C×T or total C, target C, shift C, row C, label C[, tops C×T, best C×T], each of `sums` C×T
 ///  [, row_norm C], row terms, out row_loss N, out lse N[, out entropy N][, out argmax N, out correct N][,
 ///  out top N, out norm N]
 ///  [, validCount[, grad_output 1 or N], [xc C×H,] [rate C, target_rate C,] out scale C, out one_hot C[, out
 ///  xs C×H]
-///   [, out factor C[, out moment C]][, out uniform C][, out self C]])
+///   [, out factor C[, out moment C]][, out uniform C][, out self C]][, out order C, out run C, out slot V])
 struct CombineSpec {
   struct Gradients {
     ElementType element;      ///< of xc
@@ -151,6 +154,7 @@ struct CombineSpec {
   PerRowSum<bool> sums = {};
   RowOutputs outputs = {};
   bool hasTotals = false; ///< S itself, not the blocks' sums
+  bool ranksLabels = false;
 };
 Kernel combine(const CombineSpec &spec);
 CompileOptions combineOptions(bool hasTotals); ///< that suit it

@@ -6,7 +6,8 @@ namespace tilewright::lce {
 namespace {
 
 /// From 0 to the number of valid rows, which come first: whoever has the last of them knows it, and where
-/// there is none, the first program. `from`: the numbers of `rows`.
+/// there is none, the first program. `from`: the numbers of `rows`. Behind it the range of rows to retry,
+/// which is empty.
 void storeRowRange(KernelBuilder &k, const View &rowRange, const View &row, const Range &rows,
                    const Tile &from) {
   const Tile next = rowNumbers(k, row, k.range(Axis::rows, rows.begin + 1, rows.extent));
@@ -15,15 +16,31 @@ void storeRowRange(KernelBuilder &k, const View &rowRange, const View &row, cons
     const auto store = [&](int64_t place, const Tile &value) {
       k.store(rowRange, k.range(Axis::rows, k.constant(place), 1), value);
     };
-    store(0, integer(k, 0));
+    for (const int64_t place : {0, 2, 3})
+      store(place, integer(k, 0));
     k.ifThen(k.toCondition(max(from, Axis::rows) < 0), [&] { store(1, integer(k, 0)); });
   });
+}
+
+/// -1 for all classes; each program has as many blocks of them, those past the last class none.
+void clearSlots(KernelBuilder &k, const View &slot, const View &row, const Range &rows) {
+  constexpr int64_t kBlock = 512;
+  const Index programs = (row.dim(0) + (kRowsPerProgram - 1)) / kRowsPerProgram;
+  const Index blocks = (slot.dim(0) + (kBlock - 1)) / kBlock;
+  const Index share = (blocks + programs - 1) / programs * kBlock,
+              begin = rows.begin / kRowsPerProgram * share;
+  k.forRange(begin, min(begin + share, slot.dim(0)), kBlock, {},
+             [&](const Index &i, const std::vector<Tile> &) {
+               k.store(slot, k.range(Axis::rows, i, kBlock), integer(k, -1));
+               return std::vector<Tile>();
+             });
 }
 
 } // namespace
 
 Kernel gatherRows(const GatherRowsSpec &spec) {
-  const std::string flags = std::string(spec.rates ? ",rates" : "") + (spec.byLse ? ",by lse" : "");
+  const std::string flags = std::string(spec.rates ? ",rates" : "") + (spec.byLse ? ",by lse" : "") +
+                            (spec.clearsSlots ? ",slots" : "");
   return defineKernel(
       "lce_gather_rows", elementName(spec.element) + spec.terms.logitStr() + flags, [spec](KernelBuilder &k) {
         const View x = k.input("x", spec.element, 2), w = k.input("w", spec.element, 2);
@@ -39,6 +56,7 @@ Kernel gatherRows(const GatherRowsSpec &spec) {
         const View norm = spec.terms.margin ? rowOutput("row_norm") : View();
         View rate, targetRate;
         if (spec.rates) rate = rowOutput("rate"), targetRate = rowOutput("target_rate");
+        const View slot = spec.clearsSlots ? k.output("slot", ElementType::i32, 1) : View();
 
         const Range rows = k.blockRows(row.dim(0), kRowsPerProgram), hidden = k.whole(x.dim(1));
         const Tile from = rowNumbers(k, row, rows);
@@ -56,6 +74,7 @@ Kernel gatherRows(const GatherRowsSpec &spec) {
         k.store(shift, rows, max(spec.byLse ? lse.gather(from) : z, kLeastShift * number(k, 1)));
         k.store(retry, rows, select(from >= 0, integer(k, 1), 0));
         storeRowRange(k, rowRange, row, rows, from);
+        if (spec.clearsSlots) clearSlots(k, slot, row, rows);
         if (!spec.rates) return;
         const Tile ofRow = times(terms.rowRate(place), number(k, 1));
         k.store(rate, rows, ofRow);

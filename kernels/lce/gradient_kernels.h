@@ -24,6 +24,13 @@ Kernel transposeMatrix(ElementType element);
 Kernel rankLabels();
 CompileOptions rankLabelsOptions(TargetKind target); ///< that suit it
 
+/// The same in a kernel whose programs have rows of a chunk: its outputs, which are its next parameters.
+struct LabelRanks {
+  View order, run, slot;
+  explicit LabelRanks(KernelBuilder &k);
+  void store(KernelBuilder &k, const View &label, const Range &rows) const;
+};
+
 /// The row of u that holds a label's one-hot part of dW: the label's slot or, of few classes, the label.
 enum class OneHotPlace { slot, label };
 

@@ -33,6 +33,19 @@ bool sortsByDigits(const Scheme &scheme, const Config &config) {
   return config.weightRows(scheme) > mostRankedRows(target);
 }
 
+bool hasFewRows(const Scheme &scheme, const Config &config) {
+  constexpr int64_t kFewRows = 1024;
+  const int64_t rows = std::min(config.chunkRows, scheme.rows);
+  return scheme.tensorCores && rows > 0 && rows <= kFewRows; // without rows there is no program to do more
+}
+
+bool ranksInCombine(const Scheme &scheme, const Config &config) {
+  const bool isInChunk = scheme.wantsClassGradients() && !scheme.isShard() && !scheme.hasSecondPass;
+  // With totals a thread has a row, and would compare it with all others by itself; with a margin it has no
+  // registers left.
+  return hasFewRows(scheme, config) && isInChunk && !scheme.hasTotals && !scheme.terms.margin;
+}
+
 bool isTransposed(const Scheme &scheme, const Config &config, ProductKind kind) {
   return !isOfLogits(kind) && hasRoles(config[kind]) && elementBytes(scheme.operands(kind).first) == 4;
 }

@@ -137,7 +137,7 @@ private:
     const int summed = s_.isShard() ? phase::stats : phase::combine; // the last phase that asks for sums
     ofChunk(tensor::target, "target", f32, phase::gather, summed);
     ofChunk(tensor::retry, "retry", i32, phase::gather, summed);
-    vector(tensor::rowRange, "rowRange", i32, 2, {phase::gather, s_.isShard() ? summed : phase::hidden});
+    vector(tensor::rowRange, "rowRange", i32, 4, {phase::gather, s_.isShard() ? summed : phase::hidden});
     ofKept(tensor::shift, "shift", phase::gather, phase::fixUp);
     if (s_.terms.margin) ofKept(tensor::rowNorm, "rowNorm", phase::gather, phase::fixUp);
     if (s_.wantsGradients() && !s_.terms.logitsAreProducts()) {
@@ -187,9 +187,12 @@ private:
       transposed(tensor::et, "et", v_, chunk_, {phase::weight, phase::weight});
       transposed(tensor::xst, "xst", h_, chunk_, {phase::weight, phase::weight});
     }
-    vector(tensor::order, "order", i32, kept_, sorted, extent);
-    vector(tensor::run, "run", i32, kept_, sorted, extent);
-    vector(tensor::slot, "slot", i32, v_, sorted, Extent::classes);
+    const bool early = ranksInCombine(s_, c_);
+    const Lifetime ranked = {early ? int(phase::combine) : sorted.first, sorted.last};
+    vector(tensor::order, "order", i32, kept_, ranked, extent);
+    vector(tensor::run, "run", i32, kept_, ranked, extent);
+    vector(tensor::slot, "slot", i32, v_, {early ? int(phase::gather) : sorted.first, sorted.last},
+           Extent::classes);
     if (s_.dWeight && !second) {
       const int64_t columns = c_.weightColumns(s_);
       const bool ofClasses = hasRowsOfClasses(s_, c_);

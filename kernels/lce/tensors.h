@@ -64,7 +64,7 @@ enum : TensorId {
   xc, ///< C×H: its rows of X
   target,
   retry,
-  rowRange, ///< C, C, 2
+  rowRange, ///< C, C, 4: from where to where E is to be computed, and then, computed again
   shift,
   rowNorm, ///< K
   rate,
@@ -176,6 +176,11 @@ int64_t keptSlice(const Scheme &scheme, const Config &config);
 /// Whether a chunk's rows (or all, of a second pass) are so many that they are sorted by the digits of their
 /// labels, in time that grows with their number; else all pairs are compared, which is one launch.
 bool sortsByDigits(const Scheme &scheme, const Config &config);
+/// Whether launches count more than rows: a GPU's, of few rows. What is done a row then takes fewer kernels,
+/// each of which does more.
+bool hasFewRows(const Scheme &scheme, const Config &config);
+/// Whether the kernel that makes losses sorts the chunk's rows, too.
+bool ranksInCombine(const Scheme &scheme, const Config &config);
 /// Whether u has a row for each class, instead of one for each row of the chunk.
 bool hasRowsOfClasses(const Scheme &scheme, const Config &config);
 

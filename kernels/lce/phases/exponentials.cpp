@@ -13,8 +13,10 @@ void gather(Emitter &m) {
   m.logitTerms.bind(m.values, arguments);
   arguments.tensors({tensor::xc, tensor::target, tensor::shift, tensor::retry, tensor::rowRange,
                      tensor::rowNorm, tensor::rate, tensor::targetRate});
-  m.launch(m.kernel(gatherRows({m.s.element, m.s.terms, hasRates(m.s), m.s.shiftsByLse})), arguments).tag =
-      kPreparesProducts;
+  GatherRowsSpec spec{m.s.element, m.s.terms, hasRates(m.s), m.s.shiftsByLse};
+  spec.clearsSlots = ranksInCombine(m.s, m.c);
+  if (spec.clearsSlots) arguments.tensor(tensor::slot);
+  m.launch(m.kernel(gatherRows(spec)), arguments).tag = kPreparesProducts;
 }
 
 int forwardKernel(Emitter &m, Shifts shifts, int tag) {
@@ -26,11 +28,15 @@ int forwardKernel(Emitter &m, Shifts shifts, int tag) {
   return m.kernel(forward(spec), m.optionsFor(ProductKind::forward), tag);
 }
 
-Step &launchForward(Emitter &m, int kernel, Shifts shifts) {
+// Of `rowRange`: all valid rows, and those whose shifts were wrong.
+constexpr RowWindow kValid{0, 2}, kRetried{2, 4};
+
+/// For the rows of one of these ranges.
+Step &launchForward(Emitter &m, int kernel, Shifts shifts, const RowWindow &range) {
   StepArguments arguments = m.arguments();
   arguments.tensors({tensor::xc, tensor::weight, tensor::compactLabel});
   if (shifts != Shifts::ofBlocks) arguments.tensor(tensor::shift);
-  arguments.tensors({tensor::rowRange, tensor::rowNorm});
+  arguments.tensor(tensor::rowRange, range).tensor(tensor::rowNorm);
   m.logitTerms.bind(m.values, arguments);
   if (m.s.terms.labelSmoothing) arguments.tensor(m.classWeights());
   arguments.tensor(tensor::sums);
@@ -42,20 +48,29 @@ Step &launchForward(Emitter &m, int kernel, Shifts shifts) {
   return m.launch(kernel, arguments);
 }
 
+/// Which rows' sums are out of range.
+void checkSums(Emitter &m) {
+  const bool tellsRange = hasFewRows(m.s, m.c);
+  const int check = m.kernel(m.s.wantsTotalsAlone ? totalSums(tellsRange) : checkShifts(tellsRange),
+                             rowSumOptions(m.target));
+  const std::initializer_list<TensorId> sums = {tensor::sums, tensor::total, tensor::retry};
+  const std::initializer_list<TensorId> rows = {tensor::sums, tensor::tops, tensor::shift, tensor::retry};
+  StepArguments arguments = m.arguments().tensors(m.s.wantsTotalsAlone ? sums : rows);
+  if (tellsRange) arguments.tensor(tensor::rowRange, kValid).tensor(tensor::rowRange, kRetried);
+  m.launch(check, arguments);
+  if (!tellsRange)
+    m.launch(m.kernel(retryRange()), m.arguments().tensor(tensor::retry).tensor(tensor::rowRange, kRetried));
+}
+
 /// A new shift for rows whose sum is out of range, and their exponentials again: programs of other rows
 /// return at once, and where there are none, all do. Where totals alone are wanted, each block then takes its
 /// own largest logit.
 void repair(Emitter &m, int kernel) {
-  const int check = m.s.wantsTotalsAlone ? m.kernel(totalSums(), rowSumOptions(m.target))
-                                         : m.kernel(checkShifts(), rowSumOptions(m.target));
-  const std::initializer_list<TensorId> sums = {tensor::sums, tensor::total, tensor::retry};
-  const std::initializer_list<TensorId> rows = {tensor::sums, tensor::tops, tensor::shift, tensor::retry};
-  m.launch(check, m.arguments().tensors(m.s.wantsTotalsAlone ? sums : rows));
-  m.launch(m.kernel(retryRange()), m.arguments().tensors({tensor::retry, tensor::rowRange}));
+  checkSums(m);
   if (m.s.wantsTotalsAlone)
-    launchForward(m, forwardKernel(m, Shifts::ofBlocks, kRepairsShifts), Shifts::ofBlocks);
+    launchForward(m, forwardKernel(m, Shifts::ofBlocks, kRepairsShifts), Shifts::ofBlocks, kRetried);
   else
-    launchForward(m, kernel, m.s.shifts);
+    launchForward(m, kernel, m.s.shifts, kRetried);
 }
 
 } // namespace
@@ -81,7 +96,10 @@ void emitCombination(Emitter &m) {
     arguments.tensor(tensor::rowSums + sum);
   if (m.s.wantsGradients()) arguments.tensor(tensor::rowNorm);
   addCombineArguments(m, arguments);
-  m.launch(m.kernel(combine(combineSpec(m.s)), combineOptions(m.s.hasTotals)), arguments);
+  CombineSpec spec = combineSpec(m.s);
+  spec.ranksLabels = ranksInCombine(m.s, m.c);
+  if (spec.ranksLabels) arguments.tensors({tensor::order, tensor::run, tensor::slot});
+  m.launch(m.kernel(combine(spec), combineOptions(m.s.hasTotals)), arguments);
 }
 
 void addCombineArguments(Emitter &m, StepArguments &arguments) {
@@ -99,7 +117,7 @@ void addCombineArguments(Emitter &m, StepArguments &arguments) {
 void emitExponentials(Emitter &m) {
   gather(m);
   const int kernel = forwardKernel(m, m.s.shifts, tagOf(ProductKind::forward));
-  launchForward(m, kernel, m.s.shifts).tag = tagOf(ProductKind::forward);
+  launchForward(m, kernel, m.s.shifts, kValid).tag = tagOf(ProductKind::forward);
   if (m.s.repairsShifts) repair(m, kernel);
   if (m.s.hasTotals)
     m.launch(

@@ -197,16 +197,17 @@ void sumLabels(Emitter &m) {
            sums.tensor(tensor::labelPieces, m.pieceRows()).tensor(tensor::labelSums));
 }
 
+void sortRows(Emitter &m) {
+  m.fill(tensor::slot, 0xFF); // -1: the label does not occur
+  if (m.has(tensor::digitCounts)) return sortByDigits(m);
+  m.launch(m.kernel(rankLabels(), rankLabelsOptions(m.target)),
+           m.arguments().tensors({m.ownLabels(), tensor::order, tensor::run, tensor::slot}));
+}
+
 } // namespace
 
 void emitSort(Emitter &m) {
-  m.fill(tensor::slot, 0xFF); // -1: the label does not occur
-  const bool byDigits = m.has(tensor::digitCounts);
-  if (byDigits)
-    sortByDigits(m);
-  else
-    m.launch(m.kernel(rankLabels(), rankLabelsOptions(m.target)),
-             m.arguments().tensors({m.ownLabels(), tensor::order, tensor::run, tensor::slot}));
+  if (!ranksInCombine(m.s, m.c)) sortRows(m);
   if (m.s.dBias) sumLabels(m);
   if (m.has(tensor::pieces)) {
     StepArguments arguments = m.arguments();

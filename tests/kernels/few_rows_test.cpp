@@ -1,0 +1,79 @@
+// Calls of few rows on a GPU, where a launch takes as long as what it does: which kernels they take.
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/lce/plan.h"
+#include "kernels/lce/program.h"
+
+namespace tilewright::test {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+
+DeviceInfo h200() {
+  DeviceInfo info;
+  info.memoryBytes = int64_t(150) << 30;
+  info.units = 132;
+  info.sharedBytes = 227 << 10;
+  info.cacheBytes = 60 << 20;
+  info.warpgroups = true;
+  return info;
+}
+
+lce::Request training(int64_t rows, int64_t hidden, int64_t classes) {
+  lce::Request request;
+  request.rows = rows, request.hidden = hidden, request.classes = classes;
+  request.element = ElementType::bf16;
+  request.dHidden = request.dWeight = ElementType::bf16;
+  request.aligned = request.tensorCores = request.flushSmallProbabilities = true;
+  return request;
+}
+
+/// Of the kernels, in the order of their launches; "fill" where bytes are set.
+std::vector<std::string> stepsOf(const lce::Request &request, int64_t limit = 0) {
+  const auto config = lce::plan(request, Variant::automatic, limit, h200());
+  EXPECT_TRUE(config.ok()) << config.status().message();
+  const auto program =
+      lce::programFor(lce::schemeFor(request, config->variant), *config, {}, TargetKind::nvptx);
+  EXPECT_TRUE(program.ok()) << program.status().message();
+  std::vector<std::string> names;
+  for (const Step &step : program->steps())
+    names.push_back(step.kernel < 0 ? "fill" : program->kernels()[step.kernel].kernel.name);
+  return names;
+}
+
+TEST(FewRows, TakeElevenLaunches) {
+  EXPECT_THAT(stepsOf(training(256, 1024, 32768)),
+              ElementsAre("loss_compact_rows", "lce_gather_rows", "lce_forward", "lce_check_shifts",
+                          "lce_forward", "lce_combine", "lce_one_hot_sum", "lce_dw", "lce_dx_parts",
+                          "lce_dx_total", "loss_reduce_loss"));
+}
+
+TEST(FewRows, OfALossAloneTakeEight) {
+  lce::Request request = training(256, 1024, 32768);
+  request.dHidden = request.dWeight = {};
+  EXPECT_THAT(stepsOf(request),
+              ElementsAre("loss_compact_rows", "lce_gather_rows", "lce_forward", "lce_total_sums",
+                          "lce_forward", "lce_join_sums", "lce_combine", "loss_reduce_loss"));
+}
+
+// Whose kernels would take longer if each did more, or who retry few of their rows.
+TEST(FewRows, ManyRowsTakeAsManyLaunchesAsBefore) {
+  EXPECT_THAT(stepsOf(training(4096, 1024, 32768)),
+              AllOf(Contains("lce_retry_range"), Contains("fill"), Contains("lce_rank_labels"),
+                    Contains("loss_reduce_loss")));
+}
+
+TEST(FewRows, OfEachChunkTakeAsFew) {
+  const std::vector<std::string> steps = stepsOf(training(4096, 64, 32768), int64_t(48) << 20);
+  EXPECT_EQ(std::count(steps.begin(), steps.end(), "lce_retry_range"), 0);
+  EXPECT_EQ(std::count(steps.begin(), steps.end(), "lce_rank_labels"), 0);
+}
+
+} // namespace
+} // namespace tilewright::test
