@@ -42,9 +42,12 @@ public:
     const StatusOr<Config> config = configOf(configuration, scheme_, device_);
     if (config.ok())
       for (const ProductSpec &spec : productsOf(scheme_, config->chunkRows))
-        works.push_back({spec, (*config)[spec.kind], roundsOf(*config, spec.kind, spec, device_)});
+        works.push_back(workOf(*config, spec));
     return works;
   }
+
+  /// The same product in the untuned one's blocks.
+  Work untuned(const Work &work) const { return workOf(heuristic_, work.spec); }
 
   /// A rule that excludes a configuration if it holds for one of its products.
   void prune(CostModel &model, std::string reason, WorkRule rule) const {
@@ -56,6 +59,9 @@ public:
   }
 
 private:
+  Work workOf(const Config &config, const ProductSpec &spec) const {
+    return {spec, config[spec.kind], roundsOf(config, spec.kind, spec, device_)};
+  }
   /// A rule that excluded what all other parameters are tried with would exclude everything.
   bool isHeuristic(const Work &work) const { return work.product.str() == heuristic_[work.spec.kind].str(); }
 
@@ -83,13 +89,13 @@ double excess(const Work &work, const DeviceInfo &device) {
 }
 
 /// Multiply-adds of the busiest worker, and what else takes as long as some. The last blocks may be smaller.
-double estimate(const Work &work, int units) {
+double estimate(const Work &work) {
   const Block &block = work.product.block;
   const double rows = mean(work.spec.rows, block.rows), columns = mean(work.spec.columns, block.columns);
   const double perStep = rows * columns + kPackCost * (rows + columns);
   // Accumulators leave the registers and come back once a step, which costs about 8 multiply-adds.
   const double accumulators = 8 * rows * columns / static_cast<double>(work.step());
-  return static_cast<double>(ceilDiv(work.programs(), units) * work.spec.depth) * (perStep + accumulators);
+  return work.rounds * static_cast<double>(work.spec.depth) * (perStep + accumulators);
 }
 
 /// Registers hold the accumulators, shared memory the stages of the operands.
@@ -147,7 +153,6 @@ CostModel costModel(const Request &request, const Config &heuristic, const Devic
   const Scheme scheme = tunedScheme(request);
   const Rules rules(scheme, heuristic, device);
   const double cache = static_cast<double>(device.cacheBytes);
-  const int units = device.units;
   rules.prune(model, "a program's accumulators and panels exceed the second-level cache",
               [=](const Work &work) { return cache > 0 && scratchBytes(work, request.element) > cache; });
   rules.prune(model, "workers idle, or compute what lies outside of the matrix, for a third of the time",
@@ -164,15 +169,11 @@ CostModel costModel(const Request &request, const Config &heuristic, const Devic
               });
   constexpr double kTooMuch = 1.06; // of 60 that were tried, the best had at most 1.05
   rules.prune(model, "it is expected to take longer than the untuned one by more than expectations err",
-              [=](const Work &work) {
-                Work untuned = work;
-                untuned.product = heuristic[work.spec.kind];
-                return estimate(work, units) > kTooMuch * estimate(untuned, units);
-              });
+              [=](const Work &work) { return estimate(work) > kTooMuch * estimate(rules.untuned(work)); });
   model.setEstimate([=](const Configuration &c) {
     double sum = 0;
     for (const Work &work : rules.worksOf(c))
-      sum += estimate(work, units);
+      sum += estimate(work);
     return sum;
   });
   return model;

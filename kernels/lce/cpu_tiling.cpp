@@ -28,17 +28,19 @@ Sizes sizesFor(const DeviceInfo &device) {
   return {512, 512, device.cacheBytes / 4 * 3, 64};
 }
 
-/// The block for which the busiest of the device's workers is done first. A packed number takes so many
-/// bytes.
-Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int64_t numberBytes,
+/// The block for which the busiest of the device's workers is done first, of a product in so many parts of
+/// its depth. A packed number takes so many bytes. Parts lie below one another, in whole blocks: theirs
+/// divide the rows, so that how many workers there are does not decide what parts take of memory.
+Block chooseBlock(const ProductShape &shape, int64_t parts, int64_t fixedColumns, int64_t numberBytes,
                   const Sizes &sizes, const DeviceInfo &device) {
   Block best{kRowStep, fixedColumns ? fixedColumns : kColumnStep};
   double bestCost = std::numeric_limits<double>::infinity();
   for (int64_t c = sizes.maxColumns; c >= kColumnStep; c -= kColumnStep)
     for (int64_t r = sizes.maxRows; r >= kRowStep; r -= kRowStep) {
       if (fixedColumns && c != fixedColumns) continue;
+      if (parts > 1 && shape.rows % r != 0) continue;
       if (4 * r * c + numberBytes * sizes.step * (r + c) > sizes.scratchBytes) continue;
-      const int64_t programs = ceilDiv(rows, r) * ceilDiv(columns, c);
+      const int64_t programs = parts * ceilDiv(shape.rows, r) * ceilDiv(shape.columns, c);
       const double cost = ceilDiv(programs, device.units) * (double(r) * c + sizes.packCost * (r + c));
       if (cost < bestCost) best = {r, c}, bestCost = cost;
     }
@@ -47,16 +49,30 @@ Block chooseBlock(int64_t rows, int64_t columns, int64_t fixedColumns, int64_t n
 
 } // namespace
 
+/// Enough blocks for many workers, and not so many that storing and adding up the parts takes long. What the
+/// parts are decides bits, so that they must not depend on how many workers there are.
+int64_t chooseCpuParts(const ProductShape &shape, int64_t mostBytes) {
+  constexpr int64_t kExtent = 256, kBlocks = 32, kLeastDepth = 4096;
+  const int64_t blocks = ceilDiv(shape.rows, kExtent) * ceilDiv(shape.columns, kExtent);
+  int64_t parts = 1;
+  while (parts * blocks < kBlocks && 2 * parts * kLeastDepth <= shape.depth &&
+         4 * 2 * parts * shape.rows * shape.columns <= mostBytes)
+    parts *= 2;
+  return parts;
+}
+
 /// A block's shape decides how work is shared, never a result's bits: each element of a product is summed in
 /// the same order in every block. Only the columns of the forward block do decide bits (they are S's partial
 /// sums), so those depend on V alone; and the step, which the processor's cache decides.
-Product chooseCpuProduct(const Scheme &scheme, ProductKind kind, const ProductShape &shape,
-                         const DeviceInfo &device) {
+Product chooseCpuProduct(const Scheme &scheme, ProductKind kind, const DeviceInfo &device,
+                         const Config &config) {
+  const ProductShape shape = shapeOf(scheme, kind, config);
   const bool isForward = kind == ProductKind::forward;
   const int64_t columns = isForward ? std::min(kForwardColumns, roundUp(scheme.classes, kColumnStep)) : 0;
   const int64_t numberBytes = scheme.element == ElementType::bf16 ? 2 : 4; // f16 is packed as fp32
   const Sizes sizes = sizesFor(device);
-  Product product{chooseBlock(shape.rows, shape.columns, columns, numberBytes, sizes, device)};
+  const int64_t parts = kind == ProductKind::dHidden ? chooseCpuParts(shape, config.tailBytes) : 1;
+  Product product{chooseBlock(shape, parts, columns, numberBytes, sizes, device)};
   if (sizes.step != kPackedStep) product.contractionStep = sizes.step;
   return product;
 }

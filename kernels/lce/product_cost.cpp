@@ -157,8 +157,11 @@ double roundsOf(const Config &config, ProductKind kind, const ProductShape &shap
 void chooseTail(const Scheme &scheme, const DeviceInfo &device, Config &config) {
   constexpr ProductKind kKind = ProductKind::dHidden;
   config.tail = {};
-  if (!scheme.dHidden || !hasRoles(config.dHidden)) return;
-  const Model model(scheme, config, kKind, shapeOf(scheme, kKind, config), device);
+  if (!scheme.dHidden) return;
+  const ProductShape shape = shapeOf(scheme, kKind, config);
+  if (device.sharedBytes == 0) config.tail.parts = chooseCpuParts(shape, config.tailBytes);
+  if (!hasRoles(config.dHidden)) return;
+  const Model model(scheme, config, kKind, shape, device);
   config.tail = model.cheapestTail(config.tailBytes);
 }
 

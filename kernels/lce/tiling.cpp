@@ -114,8 +114,8 @@ Product choosePortableProduct(const ProductShape &shape, int64_t numberBytes, co
 
 Product chooseProduct(const Scheme &scheme, ProductKind kind, const DeviceInfo &device,
                       const Config &config) {
+  if (device.sharedBytes == 0) return chooseCpuProduct(scheme, kind, device, config);
   const ProductShape shape = shapeOf(scheme, kind, config);
-  if (device.sharedBytes == 0) return chooseCpuProduct(scheme, kind, shape, device);
   if (!device.warpgroups || !allowsRoles(scheme, kind))
     return choosePortableProduct(shape, bytesOf(scheme, kind), device);
   return chooseWarpgroupProduct(scheme, kind, shape, device, config);

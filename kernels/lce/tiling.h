@@ -14,8 +14,12 @@ Product chooseProduct(const Scheme &scheme, ProductKind kind, const DeviceInfo &
 std::vector<Product> candidatesFor(const Scheme &scheme, ProductKind kind, const DeviceInfo &device,
                                    const Config &config);
 
-Product chooseCpuProduct(const Scheme &scheme, ProductKind kind, const ProductShape &shape,
-                         const DeviceInfo &device);
+Product chooseCpuProduct(const Scheme &scheme, ProductKind kind, const DeviceInfo &device,
+                         const Config &config);
+
+/// Of the classes, in which a CPU makes dX of this shape: few rows are few blocks, of which many workers have
+/// none. Sums of all parts take `mostBytes` at most.
+int64_t chooseCpuParts(const ProductShape &shape, int64_t mostBytes);
 
 /// Whether a product can be computed by specialised warps, where a device has them: both operands are
 /// aligned, and of 16 bits; or of fp32 that is rounded to TF32, which `wgmma` takes where rows run along the

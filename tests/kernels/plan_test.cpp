@@ -147,7 +147,32 @@ TEST(Plan, KeepsManyThreadsBusy) {
   const auto blocks = [](int64_t rows, int64_t columns, const Block &block) {
     return ((rows + block.rows - 1) / block.rows) * ((columns + block.columns - 1) / block.columns);
   };
-  EXPECT_GE(blocks(config.chunkRows, p.hidden, config.dHidden.block), 48);
+  EXPECT_GE(config.tail.parts * blocks(config.chunkRows, p.hidden, config.dHidden.block), 48);
+}
+
+// How dX is cut into parts decides its bits.
+TEST(Plan, PartsOfTheClassesDoNotDependOnThreads) {
+  for (const ElementType element : {ElementType::f32, ElementType::bf16})
+    for (const int64_t rows : {9, 256, 1000, 20000})
+      for (const int64_t limit : {int64_t(0), int64_t(64) << 20}) {
+        const Request p = problem(rows, 768, 32768, element);
+        const Config one = planned(p, limit, 1);
+        for (const int units : {2, 3, 16, 96}) {
+          const Config many = planned(p, limit, units);
+          EXPECT_EQ(many.chunkRows, one.chunkRows) << units;
+          EXPECT_EQ(many.tail.parts, one.tail.parts) << units;
+          EXPECT_EQ(bytesOf(p, many), bytesOf(p, one)) << units;
+        }
+      }
+}
+
+TEST(Plan, PartsOfTheClassesKeepThreadsBusyWithFewRows) {
+  const Request p = problem(512, 768, 32768);
+  const Config config = planned(p, 0, 16);
+  EXPECT_EQ(config.tail.begin, 0);
+  EXPECT_GE(config.tail.parts * config.chunkRows * p.hidden, 16 * 192 * 192) << config.str();
+  EXPECT_GE(std::min(config.dHidden.block.rows, config.dHidden.block.columns), 128) << config.str();
+  EXPECT_EQ(planned(problem(4096, 2048, 2048), 0, 16).tail.parts, 1) << "there are blocks enough";
 }
 
 // What follows is of an H200, where large problems of bf16 are to run well without having been tuned.
