@@ -12,11 +12,13 @@ namespace {
 
 /// Chunks of a call in which every kind occurs: the first, those in the middle, the last.
 constexpr int64_t kKindsOfChunks = 3;
-// On a CPU a product's speed does not depend on how many rows there are, and fewer are sooner done.
-constexpr int64_t kCpuChunkRows = 384;
+// On a CPU a product's speed does not depend on how many rows there are, as long as each thread has some, and
+// fewer are sooner done.
+constexpr int64_t kFewestCpuRows = 384, kRowsOfAThread = 192;
 
 int64_t excerptChunk(const Config &heuristic, const DeviceInfo &device) {
-  return device.sharedBytes > 0 ? heuristic.chunkRows : std::min(heuristic.chunkRows, kCpuChunkRows);
+  if (device.sharedBytes > 0) return heuristic.chunkRows;
+  return std::min(heuristic.chunkRows, std::max(kFewestCpuRows, kRowsOfAThread * device.units));
 }
 
 // Nor on how many columns of blocks there are, as long as they are whole and each thread has some: a common
