@@ -421,7 +421,7 @@ TEST(Threads, DoNotChangeABit) {
   const LossCase cases[] = {makeCase(DataKind::peaked, 500, 72, 1100, ElementType::f32, IgnorePattern::some),
                             makeCase(DataKind::largeLoss, 300, 40, 500, ElementType::bf16),
                             makeCase(DataKind::random, 9, 300, 64, ElementType::f16),
-                            makeCase(DataKind::random, 30, 40, 8200, ElementType::f32)}; // dX in two parts
+                            makeCase(DataKind::random, 30, 40, 4100, ElementType::f32)}; // dX in two parts
   for (const LossCase &data : cases)
     for (const Variant variant : {Variant::automatic, Variant::recompute}) {
       LossCall call;

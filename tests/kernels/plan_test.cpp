@@ -170,9 +170,9 @@ TEST(Plan, PartsOfTheClassesKeepThreadsBusyWithFewRows) {
   const Request p = problem(512, 768, 32768);
   const Config config = planned(p, 0, 16);
   EXPECT_EQ(config.tail.begin, 0);
-  EXPECT_GE(config.tail.parts * config.chunkRows * p.hidden, 16 * 192 * 192) << config.str();
+  EXPECT_GE(config.tail.parts * config.chunkRows * p.hidden, 2 * 16 * 256 * 256) << config.str();
   EXPECT_GE(std::min(config.dHidden.block.rows, config.dHidden.block.columns), 128) << config.str();
-  EXPECT_EQ(planned(problem(4096, 2048, 2048), 0, 16).tail.parts, 1) << "there are blocks enough";
+  EXPECT_EQ(planned(problem(4096, 4096, 4096), 0, 16).tail.parts, 1) << "there are blocks enough";
 }
 
 // What follows is of an H200, where large problems of bf16 are to run well without having been tuned.
