@@ -26,7 +26,7 @@ struct LowerToVectorPass : impl::LowerToVectorBase<LowerToVectorPass> {
     machine.contractionStep = contractionStep;
     machine.tf32 = tf32;
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
-      if (!kernel->hasAttr("tile.kernel")) continue;
+      if (!kernel->hasAttr(tile::kKernelAttr)) continue;
       if (failed(checkStatic(kernel)) || failed(FunctionLowering(kernel, machine).run()))
         return signalPassFailure();
     }

@@ -135,7 +135,7 @@ private:
     if (plan.columns % lanes != 0 || plan.columns < kStripsForTwoLoops * lanes) return {};
     Value end;
     for (Operation *op : rowAccesses(lowering, sinks)) {
-      if (op->hasAttr("interior")) continue;
+      if (tile::isInterior(op)) continue;
       RowAccess access = rowAccess(op);
       Value live = access.live;
       if (access.first) {
@@ -251,7 +251,7 @@ private:
     if (isa<tile::LoadOp, tile::LoadRowsOp>(op)) {
       RowAccess access = rowAccess(op);
       Type element = tileType(value).getElementType();
-      if (isRepeated && op->hasAttr("interior")) {
+      if (isRepeated && tile::isInterior(op)) {
         Value ahead = e.address(access.pointer, e.add(column, e.index(plan.columns)), element);
         b.create<LLVM::Prefetch>(ahead, /*rw=*/0, /*hint=*/3, /*cache=*/1);
       }
@@ -390,7 +390,7 @@ private:
 
   /// Null where every column of every strip is there.
   Value stripMask(Operation *op, const RowAccess &access) {
-    if (isWhole || op->hasAttr("interior")) return partMask;
+    if (isWhole || tile::isInterior(op)) return partMask;
     Value mask =
         e.laneMask(e.sub(access.live, column), lanes, access.first ? e.sub(access.first, column) : Value());
     return partMask ? e.both(mask, partMask) : mask;

@@ -24,7 +24,7 @@ bool isOfInterior(const FunctionLowering &lowering, Value value, llvm::DenseSet<
   Operation *op = value.getDefiningOp();
   if (!op || lowering.buffer(value) || !isWide(value)) return true;
   if (tileType(value).getElementType().isInteger(1)) return false;
-  if (isa<tile::LoadOp, tile::LoadRowsOp>(op)) return op->hasAttr("interior");
+  if (isa<tile::LoadOp, tile::LoadRowsOp>(op)) return tile::isInterior(op);
   return llvm::all_of(op->getOperands(), [&](Value operand) {
     return !tileType(operand) || isOfInterior(lowering, operand, seen);
   });
@@ -66,7 +66,7 @@ int64_t widestStrip(FunctionLowering &lowering, const NestPlan &plan) {
       plan.columns % wide == 0 && llvm::all_of(plan.sinks, [&](const Sink &sink) {
         if (!isWide(sink.value)) return true;
         const bool isStore = isa_and_nonnull<tile::StoreOp, tile::StoreRowsOp, tile::ReduceAddOp>(sink.op);
-        return isOfInterior(lowering, sink.value, seen) && (!isStore || sink.op->hasAttr("interior"));
+        return isOfInterior(lowering, sink.value, seen) && (!isStore || tile::isInterior(sink.op));
       });
   if (isInterior) return wide;
   return takesPairs(lowering, plan) ? 2 * lanes : lanes;

@@ -35,7 +35,7 @@ static bool hasNoOrder(Operation *op) {
   if (auto reduce = dyn_cast<tile::ReduceOp>(op)) return reduce.getAxis() == 1;
   if (Value view = accessedView(op)) {
     Type element = cast<tile::ViewType>(view.getType()).getElement();
-    return op->hasAttr("interior") && (element.isBF16() || (element.isF32() && isOnChip(view)));
+    return tile::isInterior(op) && (element.isBF16() || (element.isF32() && isOnChip(view)));
   }
   if (isa<arith::ExtFOp>(op)) return wideTile(op->getOperand(0)).getElementType().isBF16();
   if (isa<arith::TruncFOp>(op)) return wideTile(op->getResult(0)).getElementType().isBF16();

@@ -22,6 +22,9 @@ namespace tilewright::tile {
 
 /// Attributes of a kernel, as the dialect's description says.
 constexpr llvm::StringLiteral kKernelAttr = "tile.kernel";
+/// On an access of memory: all that it touches lies inside the view, and is aligned for vectors.
+constexpr llvm::StringLiteral kInteriorAttr = "interior";
+inline bool isInterior(mlir::Operation *op) { return op->hasAttr(kInteriorAttr); }
 constexpr llvm::StringLiteral kGridAttr = "tile.grid";
 /// Of a loop: no two iterations touch the same columns of a view that one of them writes.
 constexpr llvm::StringLiteral kSweepAttr = "tile.sweep";

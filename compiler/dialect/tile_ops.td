@@ -185,8 +185,8 @@ def Tile_LoadRowsOp : Tile_Op<"load_rows", [Loads, AttrSizedOperandSegments]> {
 
     Example:
     ```mlir
-    %0 = tile.load_rows %w[%label, %j] : !tile.view<?x?xbf16>, tensor<8x1xi32> -> tensor<8x64xbf16>
-    %1 = tile.load_rows %weight[%label] : !tile.view<?xf32>, tensor<8x1xi32> -> tensor<8x1xf32>
+    %0 = tile.load_rows %x[%rows, %j] : !tile.view<?x?xbf16>, tensor<8x1xi32> -> tensor<8x64xbf16>
+    %1 = tile.load_rows %v[%rows] : !tile.view<?xf32>, tensor<8x1xi32> -> tensor<8x1xf32>
     ```
   }];
   let arguments = (ins Tile_ViewType:$view, Tile_IndexColumn:$rows, Optional<Index>:$column, Optional<Index>:$size,
@@ -208,7 +208,7 @@ def Tile_LoadElementsOp : Tile_Op<"load_elements", [Loads]> {
   let description = [{
     result(r, 0) = view(row + r, columns(r)), 0 where that is outside the view.
 
-    Example: `%0 = tile.load_elements %x[%i, %label] : !tile.view<?x?xbf16>, tensor<8x1xi32> -> tensor<8x1xbf16>`
+    Example: `%0 = tile.load_elements %x[%i, %columns] : !tile.view<?x?xbf16>, tensor<8x1xi32> -> tensor<8x1xbf16>`
   }];
   let arguments = (ins Tile_ViewType:$view, Index:$row, Tile_IndexColumn:$columns);
   let results = (outs Tile_Column:$result);
@@ -237,7 +237,7 @@ def Tile_StoreRowsOp : Tile_Op<"store_rows", [Stores]> {
     view(rows(r), column + c) = value(r, c); of a vector, view(rows(r)) = value(r, 0). What lies outside the view is
     dropped. Where two rows have one number, either may win.
 
-    Example: `tile.store_rows %t, %dx[%row, %j] : tensor<8x64xbf16>, !tile.view<?x?xbf16>, tensor<8x1xi32>`
+    Example: `tile.store_rows %t, %y[%rows, %j] : tensor<8x64xbf16>, !tile.view<?x?xbf16>, tensor<8x1xi32>`
   }];
   let arguments = (ins Tile_AnyTile:$value, Tile_ViewType:$view, Tile_IndexColumn:$rows, Optional<Index>:$column,
                        UnitAttr:$interior);
@@ -254,7 +254,7 @@ def Tile_ReduceAddOp : Tile_Op<"reduce_add", [MemoryEffects<[MemRead, MemWrite]>
     view(i + r, j + c) += value(r, c), in the view's own type: f32, i32 or i64. What lies outside is dropped. No two
     programs of a launch add to one element, so the sum does not depend on their order.
 
-    Example: `tile.reduce_add %t, %dw[%i, %j] : tensor<8x64xf32>, !tile.view<?x?xf32>`
+    Example: `tile.reduce_add %t, %y[%i, %j] : tensor<8x64xf32>, !tile.view<?x?xf32>`
   }];
   let arguments = (ins Tile_NumberTile:$value, Tile_ViewType:$view, Variadic<Index>:$offsets,
                        UnitAttr:$interior);
@@ -435,7 +435,7 @@ def Tile_GatherOp : Tile_Op<"gather", [Pure, Infers]> {
   let description = [{
     result(r, 0) = value(r, index(r)), 0 where the index lies outside the row.
 
-    Example: `%0 = tile.gather %x[%label] : tensor<8x64xf32>, tensor<8x1xi32>` gives tensor<8x1xf32>.
+    Example: `%0 = tile.gather %x[%index] : tensor<8x64xf32>, tensor<8x1xi32>` gives tensor<8x1xf32>.
   }];
   let arguments = (ins Tile_AnyTile:$value, Tile_IndexColumn:$index);
   let results = (outs Tile_Column:$result);
@@ -448,7 +448,7 @@ def Tile_ScatterOp : Tile_Op<"scatter", [Pure]> {
     result(r, c) = value(r, 0) where c = index(r), else 0: the adjoint of `tile.gather`. A long result has `size`
     columns.
 
-    Example: `%0 = tile.scatter %v at %label : tensor<8x1xf32>, tensor<8x1xi32> -> tensor<8x64xf32>`
+    Example: `%0 = tile.scatter %v at %index : tensor<8x1xf32>, tensor<8x1xi32> -> tensor<8x64xf32>`
   }];
   let arguments = (ins Tile_Column:$value, Tile_IndexColumn:$index, Optional<Index>:$size);
   let results = (outs Tile_AnyTile:$result);

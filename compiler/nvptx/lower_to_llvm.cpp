@@ -6,6 +6,7 @@
 #include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -20,6 +21,12 @@ using namespace mlir;
 
 namespace {
 
+/// Whether LLVM has an intrinsic for an operation of NVVM. The others become inline PTX.
+bool isIntrinsic(Operation *op) {
+  auto ptx = dyn_cast<NVVM::BasicPtxBuilderInterface>(op);
+  return !ptx || ptx.hasIntrinsic();
+}
+
 struct LowerToLlvm : impl::LowerToLlvmBase<LowerToLlvm> {
   void runOnOperation() override {
     MLIRContext *context = &getContext();
@@ -30,9 +37,10 @@ struct LowerToLlvm : impl::LowerToLlvmBase<LowerToLlvm> {
     populateMathToLLVMConversionPatterns(types, patterns);
     cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
     populateFuncToLLVMConversionPatterns(types, patterns);
+    populateNVVMToLLVMConversionPatterns(patterns);
     LLVMConversionTarget target(*context);
     target.addLegalOp<ModuleOp>();
-    target.addLegalDialect<NVVM::NVVMDialect>();
+    target.addDynamicallyLegalDialect<NVVM::NVVMDialect>(isIntrinsic);
     if (failed(applyFullConversion(getOperation(), target, std::move(patterns)))) signalPassFailure();
   }
 };

@@ -104,14 +104,14 @@ def StreamRows : TilePass<"stream-rows"> {
 
     With `interior`, a sweep is two loops: the first over large blocks that lie inside the row and all views (see
     `tile.interior`) and need no masks, the second over the rest. Where positions are compared with one number for all
-    rows, as by a scattered label, the block that holds it is part of the rest: in all others the comparison is
+    rows, as by a scattered index, the block that holds it is part of the rest: in all others the comparison is
     decided. With `cut-left-out` it is cut into blocks of the rest, and the comparison is decided in all but one.
 
     With `kept-exponentials`, the sweep of a row's maximum and sum keeps each exp(x - m) of the interior, m being the
     largest number so far, and m for each block. A later sweep has exp(x - a) from them, where a is the maximum of the
-    row, or the larger one of it and another number: exp(x - m)·exp(m - a). Where the row's label is apart, x and
-    what is summed need to agree in all other columns only. In a row with a +∞, which has no sum, exp(x - a) of a
-    finite x may be NaN in place of 0.
+    row, or the larger one of it and another number: exp(x - m)·exp(m - a). Where the block of the compared position
+    is apart, x and what is summed need to agree in all other columns only. In a row with a +∞, which has no sum,
+    exp(x - a) of a finite x may be NaN in place of 0.
 
     Sweeps must not change what the kernel says. A store moves to a later sweep when the row it overwrites is still to
     be loaded again; where there is no such order it is an error. After the pass no tensor is dynamic, or it has failed.

@@ -94,7 +94,7 @@ void SweepBody::shiftLast(MutableOperandRange offsets) {
 }
 
 void SweepBody::moveToBlock(Operation *op, Value cutView) {
-  if (isInterior_ && columnOf(op)) op->setAttr("interior", b_.getUnitAttr());
+  if (isInterior_ && columnOf(op)) op->setAttr(tile::kInteriorAttr, b_.getUnitAttr());
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](tile::LoadOp load) {
         load.getSizeMutable().clear();

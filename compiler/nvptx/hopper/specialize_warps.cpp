@@ -77,11 +77,6 @@ void moveLoadsAhead(tile::ContractOp product) {
   }
 }
 
-void setRegisterLimit(Emitter &e, const char *direction, int64_t registers) {
-  e.ptx({}, std::string("setmaxnreg.") + direction + ".sync.aligned.u32 " + std::to_string(registers) + ";",
-        "", {}, true);
-}
-
 /// Lowers one kernel to a CTA whose warps differ.
 class WarpSpecialization {
 public:
@@ -126,10 +121,7 @@ private:
   int64_t maps() const { return plan.boxedStore ? 3 : 2; }
 
   /// An i32 that is the same in all threads of a warp, as ptxas can see from where it comes.
-  Num sameInWarp(Num x) {
-    return e.num(e.intrinsic(e.b.getI32Type(), "llvm.nvvm.shfl.sync.idx.i32",
-                             {e.i32(-1).value, x.value, e.i32(0).value, e.i32(31).value}));
-  }
+  Num sameInWarp(Num x) { return e.num(e.broadcast(x.value, 0)); }
 
   /// Of this cluster, where the launch knows it; else its number.
   Num clusterRank() {
@@ -161,12 +153,12 @@ private:
   }
 
   /// Whether a consumer's accumulators leave it no registers for what it could load beside the product.
-  bool fillsRegisters() const { return plan.rows * plan.columns / plan.teamThreads() > kManyAccumulators; }
+  bool leavesNoRegisters() const { return fillsRegisters(plan.rows * plan.columns / plan.teamThreads()); }
 
   LogicalResult consume(const ProductFrame &frame, Num thread, Num group, Num exchange) {
-    setRegisterLimit(e, "inc", kConsumerRegisters);
+    e.b.create<NVVM::SetMaxRegisterOp>(kConsumerRegisters, NVVM::SetMaxRegisterAction::increase);
     // Cooperative warpgroups would wait for them; one that takes turns has the other's product to hide that.
-    if (plan.roles == WarpRoles::cooperative && !fillsRegisters()) moveLoadsAhead(productOf(kernel));
+    if (plan.roles == WarpRoles::cooperative && !leavesNoRegisters()) moveLoadsAhead(productOf(kernel));
     const LoweringOptions consumers = plan.consumers(options);
     TeamLowering team(kernel, consumers, e);
     const bool isWhole = plan.roles == WarpRoles::cooperative;
@@ -186,7 +178,7 @@ private:
   /// Of the producer's warpgroup only the first warp does anything; the register file is given out by whole
   /// warpgroups.
   LogicalResult produce(const ProductFrame &frame, Num thread, Num warp) {
-    setRegisterLimit(e, "dec", kProducerRegisters);
+    e.b.create<NVVM::SetMaxRegisterOp>(kProducerRegisters, NVVM::SetMaxRegisterAction::decrease);
     auto single = e.b.create<scf::IfOp>(warp == kConsumerThreads / 32, /*withElseRegion=*/false);
     e.b.setInsertionPointToStart(single.thenBlock());
     auto slice = cast<func::FuncOp>(OpBuilder(kernel).clone(*kernel));

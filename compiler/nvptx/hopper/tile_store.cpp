@@ -2,6 +2,7 @@
 
 #include "compiler/nvptx/ptx/mbarrier.h"
 #include "compiler/nvptx/threads/memory_access.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 namespace tilewright::nvptx {
 
@@ -35,7 +36,7 @@ Num TileStore::box() const {
 /// before, both may be.
 void TileStore::open(int64_t, int64_t) {
   const int64_t reading = opened++ == 0 ? 0 : StoreBoxes::kPerGroup - 1;
-  e.ptx({}, "cp.async.bulk.wait_group.read " + std::to_string(reading) + ";", "~{memory}", {}, true);
+  e.b.create<NVVM::CpAsyncBulkWaitGroupOp>(reading, /*read=*/e.b.getUnitAttr());
   groupBarrier();
 }
 
@@ -68,18 +69,25 @@ void TileStore::close(int64_t row, int64_t column) {
     // This thread holds its warpgroup's first columns.
     Num toColumn =
         e.narrow(firstColumn) + lowering.threadPosition(*layout.columns) + layout.columns->offsets[column];
-    const std::string what = isa<tile::ReduceAddOp>(op)
-                                 ? "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group"
-                                 : "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group";
-    e.ptx({}, what + " [$0, {$1, $2}], [$3];\n\tcp.async.bulk.commit_group;", "l,r,r,r,~{memory}",
-          {boxes.map, toColumn.value, toRow.value, box().value}, true);
+    handOver(toRow, toColumn);
+    e.b.create<NVVM::CpAsyncBulkCommitGroupOp>();
   });
 }
 
-void TileStore::groupBarrier() {
-  e.ptx({}, "bar.sync $0, 128;", "r,~{memory}", {(boxes.group + barrier).value}, true);
+/// The copy engine takes the box to its place, or adds it to what is there, for which NVVM has no operation.
+void TileStore::handOver(Num toRow, Num toColumn) {
+  if (isa<tile::ReduceAddOp>(op))
+    e.ptx({}, "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [$0, {$1, $2}], [$3];",
+          "l,r,r,r,~{memory}", {boxes.map, toColumn.value, toRow.value, box().value}, true);
+  else
+    e.b.create<NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp>(boxes.map, e.sharedPointer(box()),
+                                                           ValueRange{toColumn.value, toRow.value}, Value());
 }
 
-void TileStore::finish(Emitter &e) { e.ptx({}, "cp.async.bulk.wait_group 0;", "~{memory}", {}, true); }
+void TileStore::groupBarrier() {
+  e.b.create<NVVM::BarrierOp>((boxes.group + barrier).value, e.i32(128).value);
+}
+
+void TileStore::finish(Emitter &e) { e.b.create<NVVM::CpAsyncBulkWaitGroupOp>(0, /*read=*/UnitAttr()); }
 
 } // namespace tilewright::nvptx

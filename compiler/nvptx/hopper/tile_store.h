@@ -35,6 +35,7 @@ public:
 
 private:
   Num box() const;
+  void handOver(Num toRow, Num toColumn);
   void groupBarrier();
   Num lineOf(int64_t row);
 

@@ -4,6 +4,7 @@
 #include "compiler/nvptx/tile_gpu/tile_gpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 namespace tilewright::nvptx {
 
@@ -148,11 +149,9 @@ Consumer::Consumer(TeamLowering &team, const ProductFrame &frame, Num group)
 
 /// The ring's parities tell a step from the one a round later only: so a warpgroup may look for its steps
 /// once the other has seen all of its own.
-void Consumer::takeTurn() {
-  e.ptx({}, "bar.sync $0, 256;", "r,~{memory}", {(group + kTurnBarrier).value}, true);
-}
+void Consumer::takeTurn() { e.b.create<NVVM::BarrierOp>((group + kTurnBarrier).value, e.i32(256).value); }
 void Consumer::passTurn() {
-  e.ptx({}, "bar.arrive $0, 256;", "r,~{memory}", {(e.i32(kTurnBarrier + 1) - group).value}, true);
+  e.b.create<NVVM::BarrierArriveOp>((e.i32(kTurnBarrier + 1) - group).value, e.i32(256).value);
 }
 
 LogicalResult Consumer::lowerFrom(tile::ContractOp op) {

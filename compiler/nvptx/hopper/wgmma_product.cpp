@@ -3,6 +3,7 @@
 #include "compiler/nvptx/hopper/wgmma_product.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace tilewright::nvptx {
@@ -32,18 +33,15 @@ void StagedOperand::copy(Emitter &e, Num stage, Num k, Num barrier) const {
   const bool isShared = shares > 1;
   const int64_t boxes = depthIsMinor ? 1 : positions / 64 / shares,
                 boxPositions = depthIsMinor ? boxRows() : 64;
-  const std::string to = isShared ? ".multicast::cluster.L2::cache_hint [$0], [$1, {$2, $3}], [$4], $6, $5;"
-                                  : ".L2::cache_hint [$0], [$1, {$2, $3}], [$4], $5;";
+  const Value hint = e.i64(kEvictNormal).value;
+  const Value to = isShared ? e.number(e.b.getIntegerType(16), (1 << shares) - 1).value : Value();
   Num skipped = isShared ? share * (boxes * boxPositions) : e.i32(0); // positions of other CTAs' shares
   for (int64_t box = 0; box < boxes; ++box) {
     Num first = skipped + box * boxPositions, along = e.narrow(offset) + first, deep = e.narrow(k);
     Num column = depthIsMinor ? deep : along, row = depthIsMinor ? along : deep;
-    SmallVector<Value> operands{
-        (stage + first * kLineBytes).value, map, column.value, row.value, barrier.value,
-        e.i64(kEvictNormal).value};
-    if (isShared) operands.push_back(e.number(e.b.getIntegerType(16), (1 << shares) - 1).value);
-    e.ptx({}, "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes" + to,
-          isShared ? "r,l,r,r,r,l,h,~{memory}" : "r,l,r,r,r,l,~{memory}", operands, true);
+    e.b.create<NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp>(
+        e.sharedPointer(stage + first * kLineBytes), map, ValueRange{column.value, row.value},
+        e.sharedPointer(barrier), /*im2colOffsets=*/ValueRange(), to, hint, /*predicate=*/Value());
   }
 }
 
@@ -134,11 +132,9 @@ void addStage(Emitter &e, const StagedOperand &left, const StagedOperand &right,
     sums[i / block][i % block] = value;
 }
 
-void fenceProducts(Emitter &e) { e.ptx({}, "wgmma.fence.sync.aligned;", "~{memory}", {}, true); }
-void commitProducts(Emitter &e) { e.ptx({}, "wgmma.commit_group.sync.aligned;", "~{memory}", {}, true); }
-void waitForProducts(Emitter &e, int64_t underWay) {
-  e.ptx({}, "wgmma.wait_group.sync.aligned " + std::to_string(underWay) + ";", "~{memory}", {}, true);
-}
+void fenceProducts(Emitter &e) { e.b.create<NVVM::WgmmaFenceAlignedOp>(); }
+void commitProducts(Emitter &e) { e.b.create<NVVM::WgmmaGroupSyncAlignedOp>(); }
+void waitForProducts(Emitter &e, int64_t underWay) { e.b.create<NVVM::WgmmaWaitGroupSyncOp>(underWay); }
 
 /// The numbers pass through the wait, lest a use of them move before it.
 void waitForProducts(Emitter &e, Accumulators &sums) {

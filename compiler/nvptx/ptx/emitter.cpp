@@ -64,6 +64,16 @@ Value Emitter::widen(Value value) {
   return bitcast(b.getF32Type(), b.create<arith::ShLIOp>(bits, i32(16).value));
 }
 
+static Value pointer(Emitter &e, Num address, unsigned space) {
+  return e.b.create<LLVM::IntToPtrOp>(LLVM::LLVMPointerType::get(e.b.getContext(), space), address.value);
+}
+Value Emitter::sharedPointer(Num address) {
+  return pointer(*this, address, NVVM::NVVMMemorySpace::kSharedMemorySpace);
+}
+Value Emitter::globalPointer(Num address) {
+  return pointer(*this, address, NVVM::NVVMMemorySpace::kGlobalMemorySpace);
+}
+
 SmallVector<Value> Emitter::ptx(TypeRange results, const std::string &text, const std::string &constraints,
                                 ValueRange operands, bool hasEffects) {
   Type result;
@@ -213,7 +223,7 @@ Value Emitter::pinned(Value value) {
   return ptx(value.getType(), "mov.b32 $0, $1;", constraints, {value}, true)[0];
 }
 
-void Emitter::warpBarrier() { ptx({}, "bar.warp.sync 0xffffffff;", "~{memory}", {}, true); }
+void Emitter::warpBarrier() { b.create<NVVM::SyncWarpOp>(i32(-1).value); }
 
 void Emitter::barrier() {
   if (!teamBarrier) {
@@ -221,12 +231,23 @@ void Emitter::barrier() {
   } else if (teamThreads == 32) {
     warpBarrier();
   } else {
-    ptx({}, "bar.sync $0, " + std::to_string(teamThreads) + ";", "r,~{memory}", {teamBarrier}, true);
+    b.create<NVVM::BarrierOp>(teamBarrier, i32(teamThreads).value);
   }
 }
 
 Value Emitter::intrinsic(Type result, StringRef name, ValueRange operands) {
   return b.create<LLVM::CallIntrinsicOp>(result, b.getStringAttr(name), operands).getResult(0);
+}
+
+/// The value of another thread of the warp, of which `lane` tells.
+static Value shuffle(Emitter &e, NVVM::ShflKind kind, Value value, int64_t lane) {
+  const Value allThreads = e.i32(-1).value, lastLane = e.i32(31).value;
+  return e.b.create<NVVM::ShflOp>(value.getType(), allThreads, value, e.i32(lane).value, lastLane, kind,
+                                  UnitAttr());
+}
+
+Value Emitter::broadcast(Value value, int64_t lane) {
+  return shuffle(*this, NVVM::ShflKind::idx, value, lane);
 }
 
 Value Emitter::exchange(Value value, int mask) {
@@ -239,8 +260,7 @@ Value Emitter::exchange(Value value, int mask) {
     Value wideHigh = b.create<arith::ExtUIOp>(b.getI64Type(), high);
     return b.create<arith::OrIOp>(wideLow, b.create<arith::ShLIOp>(wideHigh, i64(32).value));
   }
-  return intrinsic(type, type.isF32() ? "llvm.nvvm.shfl.sync.bfly.f32" : "llvm.nvvm.shfl.sync.bfly.i32",
-                   {i32(-1).value, value, i32(mask).value, i32(31).value});
+  return shuffle(*this, NVVM::ShflKind::bfly, value, mask);
 }
 
 } // namespace tilewright::nvptx

@@ -56,7 +56,9 @@ public:
   Value truth(bool value);
   Value f32(float value);
   Value bitcast(Type type, Value value);
-  Value widen(Value value); ///< a number of 16 bits as fp32
+  Value widen(Value value);         ///< a number of 16 bits as fp32
+  Value sharedPointer(Num address); ///< of an i32, as operations of NVVM take it
+  Value globalPointer(Num address); ///< of an i64
 
   /// This thread's number in its CTA; set at the kernel's entry.
   Num thread() { return num(threadId); }
@@ -97,6 +99,8 @@ public:
   /// The value of the thread whose number in the warp differs in the bits of `mask`; 32 or 64 bits.
   Value exchange(Value value, int mask);
   Value intrinsic(Type result, llvm::StringRef name, ValueRange operands);
+  /// The value of the warp's thread with this number.
+  Value broadcast(Value value, int64_t lane);
 
   /// Runs `body` at the start of an op's region, and comes back.
   template <class Body> void inside(mlir::Block *block, Body body) {

@@ -2,29 +2,28 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 namespace tilewright::nvptx {
 
 using namespace mlir;
 
+constexpr int64_t kMostNanosecondsAsleep = 10'000'000; ///< before a thread that waits looks again
+
 void initBarrier(Emitter &e, Num address, int64_t arrivals) {
-  e.ptx({}, "mbarrier.init.shared::cta.b64 [$0], " + std::to_string(arrivals) + ";", "r,~{memory}",
-        {address.value}, true);
+  e.b.create<NVVM::MBarrierInitSharedOp>(e.sharedPointer(address), e.i32(arrivals).value, Value());
 }
 
-void fenceBarrierInit(Emitter &e) {
-  e.ptx({}, "fence.mbarrier_init.release.cluster;", "~{memory}", {}, true);
-}
+void fenceBarrierInit(Emitter &e) { e.b.create<NVVM::FenceMbarrierInitOp>(); }
 
 void arriveExpecting(Emitter &e, Num address, int64_t bytes) {
-  e.ptx({}, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], " + std::to_string(bytes) + ";",
-        "r,~{memory}", {address.value}, true);
+  e.b.create<NVVM::MBarrierArriveExpectTxSharedOp>(e.sharedPointer(address), e.i32(bytes).value, Value());
 }
 
 // Without a scope: `.release.cluster` becomes a fence of the whole GPU's memory, which costs a third of a
 // product's speed.
 void arrive(Emitter &e, Num address) {
-  e.ptx({}, "mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}", {address.value}, true);
+  e.b.create<NVVM::MBarrierArriveSharedOp>(e.b.getI64Type(), e.sharedPointer(address));
 }
 
 void arriveAt(Emitter &e, Num address, Num cta) {
@@ -34,23 +33,25 @@ void arriveAt(Emitter &e, Num address, Num cta) {
         "r,r,~{memory}", {address.value, cta.value}, true);
 }
 
-void clusterArrive(Emitter &e) { e.ptx({}, "barrier.cluster.arrive.relaxed;", "~{memory}", {}, true); }
+void clusterArrive(Emitter &e) { e.b.create<NVVM::ClusterArriveRelaxedOp>(UnitAttr()); }
 
-void clusterWait(Emitter &e) { e.ptx({}, "barrier.cluster.wait;", "~{memory}", {}, true); }
+void clusterWait(Emitter &e) { e.b.create<NVVM::ClusterWaitOp>(UnitAttr()); }
 
 void clusterBarrier(Emitter &e) {
-  e.ptx({}, "barrier.cluster.arrive;\n\tbarrier.cluster.wait;", "~{memory}", {}, true);
+  e.b.create<NVVM::ClusterArriveOp>(UnitAttr());
+  clusterWait(e);
 }
 
 void waitForPhase(Emitter &e, Num address, Num parity) {
-  e.ptx({},
-        "{ .reg .pred over;\n\t"
-        "again: mbarrier.try_wait.parity.shared::cta.b64 over, [$0], $1;\n\t"
-        "@!over bra again; }",
-        "r,r,~{memory}", {address.value, parity.value}, true);
+  e.b.create<NVVM::MBarrierTryWaitParitySharedOp>(e.sharedPointer(address), parity.value,
+                                                  e.i32(kMostNanosecondsAsleep).value);
 }
 
-void fenceAsyncProxy(Emitter &e) { e.ptx({}, "fence.proxy.async.shared::cta;", "~{memory}", {}, true); }
+void fenceAsyncProxy(Emitter &e) {
+  MLIRContext *context = e.b.getContext();
+  e.b.create<NVVM::FenceProxyOp>(NVVM::ProxyKindAttr::get(context, NVVM::ProxyKind::async_shared),
+                                 NVVM::SharedSpaceAttr::get(context, NVVM::SharedSpace::shared_cta));
+}
 
 Variable::Variable(Emitter &e, int64_t initial) : e(&e) {
   auto pointer = LLVM::LLVMPointerType::get(e.b.getContext());

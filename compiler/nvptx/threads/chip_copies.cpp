@@ -1,5 +1,6 @@
 #include "compiler/nvptx/threads/chip_copies.h"
 
+#include "compiler/nvptx/ptx/async_copy.h"
 #include "compiler/nvptx/threads/memory_access.h"
 
 namespace tilewright::nvptx {
@@ -12,7 +13,7 @@ ChipCopies::ChipCopies(Lowering &lowering) : lowering(lowering) {
     Operation *load = value.getDefiningOp();
     bool isCopy = place.getDefiningOp<tile::OnChipOp>() &&
                   isa_and_nonnull<tile::LoadOp, tile::LoadRowsOp>(load) && value.hasOneUse() &&
-                  load->getBlock() == store->getBlock() && store.getInterior() && load->hasAttr("interior") &&
+                  load->getBlock() == store->getBlock() && store.getInterior() && tile::isInterior(load) &&
                   canCopy(lowering.layouts(), value);
     if (!isCopy) return;
     copies.insert(load);
@@ -34,7 +35,8 @@ void ChipCopies::awaitBefore(Operation *op) {
     return isLook ? WalkResult::interrupt() : WalkResult::advance();
   });
   if (!looks.wasInterrupted()) return;
-  lowering.emitter().ptx({}, "cp.async.wait_all;", "~{memory}", {}, true);
+  commitCopies(lowering.emitter());
+  waitForCopies(lowering.emitter(), 0);
   lowering.order().barrier();
 }
 

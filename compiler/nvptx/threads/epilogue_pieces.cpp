@@ -2,8 +2,21 @@
 
 namespace tilewright::nvptx {
 
-/// The limits are those beyond which ptxas of CUDA 13.0 spilled for sm_90a, with 232 or 240 registers a
-/// thread that multiplies, on 2026-11-21 to 23: `bazel test //tests/kernels:lce_hopper_test
+namespace {
+
+constexpr int64_t kManyAccumulators = 128;
+
+int64_t stepsOf(const EpilogueWork &work) {
+  constexpr int64_t kTanhSteps = 8; // of both ways to it
+  return work.steps + work.tanhs * (kTanhSteps - 1);
+}
+
+} // namespace
+
+bool fillsRegisters(int64_t accumulators) { return accumulators > kManyAccumulators; }
+
+/// The limits in this file are those beyond which ptxas of CUDA 13.0 spilled for sm_90a, with 232 or 240
+/// registers a thread that multiplies, on 2026-11-21 to 23: `bazel test //tests/kernels:lce_hopper_test
 /// //tests/unit/compiler:ptx_test` fails where a kernel spills.
 EpiloguePieces piecesOf(const EpilogueWork &work) {
   constexpr int64_t kManyRegisters = 64; // of accumulators, which leave few for the rest
@@ -13,7 +26,7 @@ EpiloguePieces piecesOf(const EpilogueWork &work) {
   constexpr int64_t kManySteps = 26;     // to a number, of which two rows at once would not fit beside those
 
   const int64_t registers = work.rows * work.columns;
-  const bool isTight = registers > kManyAccumulators, isLong = isTight && work.steps > kManySteps;
+  const bool isTight = fillsRegisters(registers), isLong = isTight && stepsOf(work) > kManySteps;
   const bool hasStores = work.stores > 0;
   EpiloguePieces pieces;
   StoreTarget::Piece &piece = pieces.piece = work.wanted;

@@ -4,10 +4,8 @@
 
 namespace tilewright::nvptx {
 
-/// Accumulators of a thread beyond which it has hardly any other registers.
-constexpr int64_t kManyAccumulators = 128;
-/// What `tanh` counts for among the steps to a number: `expand_math` has two ways to it.
-constexpr int64_t kTanhSteps = 8;
+/// Whether so many accumulators leave a thread hardly any other registers.
+bool fillsRegisters(int64_t accumulators);
 
 /// What a group of sinks holds in a thread's registers, and does with them.
 struct EpilogueWork {
@@ -15,7 +13,8 @@ struct EpilogueWork {
   bool hasRole = false;          ///< the warps do only a part of a product
   size_t stores = 0, sums = 0;   ///< how many
   bool sumsRows = true;          ///< of all sums
-  int64_t steps = 0;             ///< to a number
+  int64_t steps = 0;             ///< to a number, of which
+  int64_t tanhs = 0;             ///< so many are `tanh`, which `expand_math` makes several of
   StoreTarget::Piece wanted;     ///< by the stores; a row, if they want nothing
   size_t blocks = 0;             ///< that it loads
   int64_t rowVector = 0;         ///< registers of the longest row of a vector that it loads

@@ -1,5 +1,6 @@
 #include "compiler/nvptx/threads/line_operand.h"
 
+#include "compiler/nvptx/ptx/async_copy.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tilewright::nvptx {
@@ -136,7 +137,7 @@ void LineOperand::copyChunks(Num shared, Num first) {
         from = strip.address(e, position, k, first);
         to = tile.offset(position, k);
       }
-      copyAsync(e, shared + to, from, 16, liveBytes(position, k, depth));
+      copyAsync(e, shared + to, from, 16, liveBytes(position, k, depth).value);
     };
     if (begin + threads <= totalChunks()) {
       one();

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "compiler/nvptx/ptx/async_copy.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tilewright::nvptx {
@@ -41,7 +42,7 @@ MemoryAccess::MemoryAccess(Lowering &lowering, Operation *op)
     : lowering(lowering), e(lowering.emitter()), op(op), view(lowering.view(viewOf(op))),
       element(view.element) {
   Value tile = tileOf(op);
-  isInterior = op->hasAttr("interior");
+  isInterior = tile::isInterior(op);
   layout = lowering.layouts().of(tile);
   auto block = [&](ValueRange offsets) {
     if (offsets.size() == 2) {
@@ -325,8 +326,7 @@ void MemoryAccess::copyTo(MemoryAccess store) {
     Row from = rowAt(r), to = store.rowAt(r);
     for (int64_t c = 0; c < layout.columns->registers(); c += granule) {
       Num offset = e.i64(layout.columns->offsets[c] * bytesOf(element));
-      e.ptx({}, "cp.async.cg.shared.global [$0], [$1], 16;", "r,l",
-            {e.narrow(to.address + offset).value, (from.address + offset).value}, true);
+      copyAsync(e, e.narrow(to.address + offset), from.address + offset, kVectorBytes);
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "compiler/nvptx/threads/panel_operand.h"
 
+#include "compiler/nvptx/ptx/async_copy.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tilewright::nvptx {
@@ -32,7 +33,7 @@ void PanelOperand::copyChunks(Num shared, Num first) {
     return e.narrow(minimum(maximum(left - e.wide(position), e.i64(0)), e.i64(kChunk))) * 4;
   };
   const auto copyOne = [&](Num to, Num from, Num bytes, Num k) {
-    copyAsync(e, to, from, 16, e.choose(k < depth, bytes, e.i32(0)));
+    copyAsync(e, to, from, 16, e.choose(k < depth, bytes, e.i32(0)).value);
   };
   const int64_t depths = threads / across;
   if (threads % across || step % depths)
@@ -74,7 +75,7 @@ void PanelOperand::copyElement(Num shared, Num first, Num number) {
   Num along = strip.offset + e.wide(position), deep = first + e.wide(k);
   Value live = e.both(unsignedLess(along, strip.view.sizes[strip.freeAxis()]), deep < strip.depth);
   Num from = strip.address(e, position, k, first), to = shared + place(position, k);
-  if (strip.view.element.isF32()) return copyAsync(e, to, from, 4, e.choose(live, e.i32(4), e.i32(0)));
+  if (strip.view.element.isF32()) return copyAsync(e, to, from, 4, e.choose(live, e.i32(4), e.i32(0)).value);
   Value half = e.loadGlobal(from, 0, e.b.getIntegerType(16), 1, live)[0];
   e.storeShared(to, 0, widened(half));
 }

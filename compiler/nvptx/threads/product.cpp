@@ -1,18 +1,12 @@
 #include "compiler/nvptx/threads/product.h"
 
+#include "compiler/nvptx/ptx/async_copy.h"
 #include "compiler/nvptx/threads/exchange.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tilewright::nvptx {
 
 using namespace mlir;
-
-/// The first `liveBytes` of `bytes` (4, 8 or 16) bytes; the rest becomes zeros.
-void copyAsync(Emitter &e, Num shared, Num global, int64_t bytes, Num liveBytes) {
-  std::string kind = bytes == 16 ? "cg" : "ca";
-  e.ptx({}, "cp.async." + kind + ".shared.global [$0], [$1], " + std::to_string(bytes) + ", $2;", "r,l,r",
-        {shared.value, global.value, liveBytes.value}, true);
-}
 
 Value Strip::isAligned(Emitter &e) const {
   const int64_t bytes = bytesOf(view.element);
@@ -32,11 +26,6 @@ Num Strip::address(Emitter &e, Num position, Num k, Num first) const {
 Num Strip::liveDepth(Emitter &e, Num first, int64_t step) const {
   Num left = minimum(maximum(depth - first, e.i64(0)), e.i64(step));
   return e.narrow(left);
-}
-
-void commitCopies(Emitter &e) { e.ptx({}, "cp.async.commit_group;", "", {}, true); }
-void waitForCopies(Emitter &e, int64_t stillUnderWay) {
-  e.ptx({}, "cp.async.wait_group " + std::to_string(stillUnderWay) + ";", "", {}, true);
 }
 
 namespace {

@@ -85,9 +85,4 @@ SmallVector<Value> emitDot(Lowering &lowering, tile::DotOp op, const class Copie
 /// `place(row, column)`, of numbers of 16 bits two columns side by side at once.
 void storeTile(Lowering &lowering, Value tile, bool asFp32, llvm::function_ref<Num(Num, Num)> place);
 
-// PTX that several kinds of products use.
-void copyAsync(Emitter &e, Num shared, Num global, int64_t bytes, Num liveBytes);
-void commitCopies(Emitter &e);
-void waitForCopies(Emitter &e, int64_t stillUnderWay);
-
 } // namespace tilewright::nvptx

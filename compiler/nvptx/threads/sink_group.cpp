@@ -108,8 +108,9 @@ EpiloguePieces SinkGroup::plan() {
   work.sums = sums.size();
   work.sumsRows = llvm::all_of(sums, [](RegisterSums &sum) { return sum.sumsRows(); });
   work.wanted = wantedPiece();
-  for (Operation *op : neededBy(ops))
-    work.steps += isa<math::TanhOp>(op) ? kTanhSteps : 1;
+  const auto needed = neededBy(ops);
+  work.steps = needed.size();
+  work.tanhs = llvm::count_if(needed, [](Operation *op) { return isa<math::TanhOp>(op); });
   work.blocks = unknownLoads([](Value tile) { return !isNarrow(tile); }).size();
   for (Operation *load : unknownLoads(isRow))
     work.rowVector = std::max(work.rowVector, lowering.layouts().of(load->getResult(0)).columns->registers());

@@ -1,5 +1,6 @@
 #include "compiler/nvptx/threads/tile_operands.h"
 
+#include "compiler/nvptx/ptx/async_copy.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace tilewright::nvptx {

@@ -1,5 +1,6 @@
 // Products of two tiles: by mma.sync where both hold numbers of one 16-bit type, else by fp32 multiply-adds.
 
+#include "compiler/nvptx/ptx/async_copy.h"
 #include "compiler/nvptx/threads/exchange.h"
 #include "compiler/nvptx/threads/fragment_product.h"
 #include "compiler/nvptx/threads/memory_access.h"
