@@ -9,13 +9,14 @@ func.func @copied(%x: !tile.view<?xbf16> {tile.name = "x"}, %y: !tile.view<?xbf1
   %kept = tile.on_chip 8192 : !tile.view<?xbf16>
   // CHECK: scf.for
   // CHECK-NOT: ld.global
-  // CHECK: cp.async.cg.shared.global
+  // CHECK: nvvm.cp.async.shared.global {{.*}}, 16, cache = cg
   // CHECK-NOT: st.shared
   scf.for %c = %c0 to %n step %c2048 {
     %a = tile.load %x[%c] {interior} : !tile.view<?xbf16> -> tensor<1x2048xbf16>
     tile.store %a, %kept[%c] {interior} : tensor<1x2048xbf16>, !tile.view<?xbf16>
   } {tile.sweep}
-  // CHECK: cp.async.wait_all
+  // CHECK: nvvm.cp.async.commit.group
+  // CHECK-NEXT: nvvm.cp.async.wait.group 0
   // CHECK-NEXT: nvvm.barrier0
   // CHECK: scf.for
   // CHECK: ld.shared.v4.u32

@@ -6,7 +6,7 @@
 // CHECK-NOT: shfl
 // CHECK: scf.yield %{{.*}} : f32
 // CHECK-NEXT: }
-// CHECK-COUNT-5: llvm.nvvm.shfl.sync.bfly.f32
+// CHECK-COUNT-5: nvvm.shfl.sync bfly {{.*}} : f32
 func.func @sum(%a: !tile.view<?xf32> {tile.name = "a"}, %b: !tile.view<?xf32> {tile.name = "b", tile.written})
     attributes {tile.kernel} {
   %c0 = arith.constant 0 : index
@@ -26,7 +26,7 @@ func.func @sum(%a: !tile.view<?xf32> {tile.name = "a"}, %b: !tile.view<?xf32> {t
 // A sum that is looked at in the loop must be whole there.
 // CHECK-LABEL: func.func @looked_at(
 // CHECK: scf.for
-// CHECK: llvm.nvvm.shfl.sync.bfly.f32
+// CHECK: nvvm.shfl.sync bfly {{.*}} : f32
 // CHECK: scf.yield
 func.func @looked_at(%a: !tile.view<?xf32> {tile.name = "a"}, %b: !tile.view<?xf32> {tile.name = "b", tile.written})
     attributes {tile.kernel} {
@@ -51,9 +51,9 @@ func.func @looked_at(%a: !tile.view<?xf32> {tile.name = "a"}, %b: !tile.view<?xf
 // CHECK-NOT: nvvm.barrier0
 // CHECK: scf.yield %{{.*}}, %{{.*}} : f32, f32
 // CHECK-NEXT: }
-// CHECK: llvm.nvvm.shfl.sync.bfly.f32
+// CHECK: nvvm.shfl.sync bfly {{.*}} : f32
 // CHECK: math.exp
-// CHECK: llvm.nvvm.shfl.sync.bfly.f32
+// CHECK: nvvm.shfl.sync bfly {{.*}} : f32
 func.func @online(%a: !tile.view<?xf32> {tile.name = "a"}, %b: !tile.view<?xf32> {tile.name = "b", tile.written})
     attributes {tile.kernel} {
   %c0 = arith.constant 0 : index

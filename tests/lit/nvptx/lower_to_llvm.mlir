@@ -22,3 +22,14 @@ func.func @count(%n: i64, %x: f32) attributes {threads = 32 : i64} {
 ^none:
   return
 }
+
+// An operation of NVVM that LLVM has an intrinsic for stays; of others the PTX is left.
+// CHECK-LABEL: llvm.func @instructions
+func.func @instructions() attributes {threads = 128 : i64} {
+  // CHECK: nvvm.cp.async.commit.group
+  nvvm.cp.async.commit.group
+  // CHECK-NOT: nvvm.wgmma.fence
+  // CHECK: llvm.inline_asm has_side_effects {{.*}}"wgmma.fence.sync.aligned;"
+  nvvm.wgmma.fence.aligned
+  return
+}

@@ -10,10 +10,10 @@ func.func @sum(%x: !tile.view<?xf32> {tile.name = "x"}, %y: !tile.view<?xf32> {t
   %c0 = arith.constant 0 : index
   %c1024 = arith.constant 1024 : index
   // CHECK: scf.if
-  // CHECK: mbarrier.init{{.*}} 1;
-  // CHECK: fence.mbarrier_init
-  // CHECK: mbarrier.arrive.expect_tx{{.*}} 16;
-  // CHECK: barrier.cluster.arrive.relaxed
+  // CHECK: nvvm.mbarrier.init.shared %{{.*}}, %c1_i32
+  // CHECK: nvvm.fence.mbarrier.init
+  // CHECK: nvvm.mbarrier.arrive.expect_tx.shared %{{.*}}, %c16_i32
+  // CHECK: nvvm.cluster.arrive.relaxed
   // CHECK: nvvm.read.ptx.sreg.ctaid.y
   %p = tile.partner
   %first = arith.muli %p, %c1024 : index
@@ -24,13 +24,13 @@ func.func @sum(%x: !tile.view<?xf32> {tile.name = "x"}, %y: !tile.view<?xf32> {t
   tile.store %a, %kept[%c0] {interior} : tensor<1x1024xf32>, !tile.view<?xf32>
   %s = tile.reduce sum, %a along 1 : tensor<1x1024xf32>
   // CHECK: nvvm.barrier0
-  // CHECK: barrier.cluster.wait
+  // CHECK: nvvm.cluster.wait
   // CHECK: %[[TELLS:.*]] = arith.cmpi slt, %{{.*}}, %c4_i32
   // CHECK: arith.minsi
   // CHECK: %[[THERE:.*]] = llvm.inline_asm {{.*}}mapa.shared::cluster
   // CHECK: %[[BARRIER:.*]] = llvm.inline_asm {{.*}}mapa.shared::cluster
   // CHECK: st.async.shared::cluster{{.*}}.f32 {{.*}} %{{.*}}, %[[THERE]], %[[BARRIER]], %[[TELLS]]
-  // CHECK: mbarrier.try_wait.parity
+  // CHECK: nvvm.mbarrier.try_wait.parity.shared
   tile.exchange %s to %all : tensor<1x1xf32> to !tile.view<?xf32>
   // CHECK: ld.shared
   %sums = tile.load %all[%c0] : !tile.view<?xf32> -> tensor<1x4xf32>
@@ -46,9 +46,9 @@ func.func @sum(%x: !tile.view<?xf32> {tile.name = "x"}, %y: !tile.view<?xf32> {t
 // CHECK-LABEL: func.func @again
 // CHECK-NOT: mbarrier
 // CHECK: scf.for
-// CHECK: barrier.cluster.arrive;
+// CHECK: nvvm.cluster.arrive{{$}}
 // CHECK: st.shared::cluster.f32
-// CHECK: barrier.cluster.arrive;
+// CHECK: nvvm.cluster.arrive{{$}}
 func.func @again(%x: !tile.view<?xf32> {tile.name = "x"}, %y: !tile.view<?xf32> {tile.name = "y", tile.written})
     attributes {tile.grid = [array<i64: 0, 0, 4096>], tile.kernel, tile.partners = 4 : i64} {
   %c0 = arith.constant 0 : index

@@ -7,17 +7,17 @@
 // CHECK-SAME: shared_bytes = 98304 : i64, threads = 128 : i64
 // CHECK: nvvm.barrier0
 // CHECK: scf.for
-// CHECK: cp.async.cg.shared.global [$0], [$1], 16, $2;
-// CHECK: cp.async.commit_group;
+// CHECK: nvvm.cp.async.shared.global {{.*}}, 16, cache = cg, %
+// CHECK: nvvm.cp.async.commit.group
 // CHECK: scf.for
-// CHECK: cp.async.wait_group 1;
+// CHECK: nvvm.cp.async.wait.group 1
 // CHECK-NEXT: nvvm.barrier0
-// CHECK: cp.async.cg.shared.global
+// CHECK: nvvm.cp.async.shared.global {{.*}}, 16, cache = cg
 // CHECK: ldmatrix.sync.aligned.m8n8.x4.shared.b16
 // CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 // CHECK-COUNT-128: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // CHECK-NOT: mma.sync
-// CHECK: cp.async.wait_group 0;
+// CHECK: nvvm.cp.async.wait.group 0
 func.func @bf16(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
                 %c: !tile.view<?x?xf32> {tile.name = "c", tile.written}) attributes {tile.kernel} {
   %c0 = arith.constant 0 : index
@@ -30,12 +30,12 @@ func.func @bf16(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xb
 // fp32 stays fp32 unless TF32 is asked for: then ldmatrix moves four numbers along the contracted axis at once, which
 // are rounded before they are multiplied.
 // CHECK-LABEL: func.func @f32(
-// CHECK: cp.async.ca.shared.global [$0], [$1], 4, $2;
+// CHECK: nvvm.cp.async.shared.global {{.*}}, 4, cache = ca, %
 // CHECK: ld.shared.v4.f32
 // CHECK: math.fma
 // CHECK-NOT: mma.sync
 // TF32-LABEL: func.func @f32(
-// TF32: cp.async.cg.shared.global [$0], [$1], 16, $2;
+// TF32: nvvm.cp.async.shared.global {{.*}}, 16, cache = cg, %
 // TF32: ldmatrix.sync.aligned.m8n8.x4.shared.b16
 // TF32: cvt.rna.tf32.f32
 // TF32: mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32
@@ -51,13 +51,13 @@ func.func @f32(%a: !tile.view<?x?xf32> {tile.name = "a"}, %b: !tile.view<?x?xf32
 // Operands in whose rows the contracted axis does not run are panels, depth by depth as in memory: 16 bytes a copy where
 // they are aligned.
 // CHECK-LABEL: func.func @f32_over_rows(
-// CHECK: cp.async.cg.shared.global [$0], [$1], 16, $2;
-// CHECK: cp.async.ca.shared.global [$0], [$1], 4, $2;
+// CHECK: nvvm.cp.async.shared.global {{.*}}, 16, cache = cg, %
+// CHECK: nvvm.cp.async.shared.global {{.*}}, 4, cache = ca, %
 // CHECK: ld.shared.v4.f32
 // CHECK: math.fma
 // TF32-LABEL: func.func @f32_over_rows(
-// TF32: cp.async.cg.shared.global [$0], [$1], 16, $2;
-// TF32: cp.async.ca.shared.global [$0], [$1], 4, $2;
+// TF32: nvvm.cp.async.shared.global {{.*}}, 16, cache = cg, %
+// TF32: nvvm.cp.async.shared.global {{.*}}, 4, cache = ca, %
 // TF32-NOT: ldmatrix
 // TF32: ld.shared.u32
 // TF32: mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32
@@ -95,7 +95,7 @@ func.func @tiles(%a: !tile.view<?x?xf32> {tile.name = "a"}, %c: !tile.view<?x?xf
 // CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // CHECK: cvt.rn.bf16x2.f32
 // CHECK-NOT: st.shared
-// CHECK: cp.async.cg.shared.global
+// CHECK: nvvm.cp.async.shared.global {{.*}}, 16, cache = cg
 // CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 // CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // CHECK-NOT: math.fma
@@ -115,7 +115,7 @@ func.func @chain(%q: !tile.view<?x?xbf16> {tile.name = "q"}, %k: !tile.view<?x?x
 // CTAs take programs in the order of their numbers: with rasters of 8 rows not those of their place in the grid.
 // CHECK-LABEL: func.func @ordered(
 // CHECK-NOT: nvvm.read.ptx.sreg.nctaid
-// CHECK: cp.async.commit_group;
+// CHECK: nvvm.cp.async.commit.group
 // RASTER-LABEL: func.func @ordered(
 // RASTER-DAG: %[[X:.*]] = nvvm.read.ptx.sreg.ctaid.x
 // RASTER-DAG: %[[Y:.*]] = nvvm.read.ptx.sreg.ctaid.y
@@ -123,7 +123,7 @@ func.func @chain(%q: !tile.view<?x?xbf16> {tile.name = "q"}, %k: !tile.view<?x?x
 // RASTER: %[[BEFORE:.*]] = arith.muli %[[Y]], %[[WIDTH]]
 // RASTER: %[[NUMBER:.*]] = arith.addi %[[BEFORE]], %[[X]]
 // RASTER: %[[GROUP:.*]] = arith.divui %[[NUMBER]]
-// RASTER: cp.async.commit_group;
+// RASTER: nvvm.cp.async.commit.group
 func.func @ordered(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
                    %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
     attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 1, 128>]} {

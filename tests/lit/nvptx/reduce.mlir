@@ -3,7 +3,7 @@
 // A row of 64 bf16 lies in 8 threads of a warp: three exchanges, no shared memory.
 // CHECK-LABEL: func.func @in_a_warp(
 // CHECK-SAME: attributes {threads = 32 : i64}
-// CHECK-COUNT-3: llvm.nvvm.shfl.sync.bfly.f32
+// CHECK-COUNT-3: nvvm.shfl.sync bfly {{.*}} : f32
 // CHECK-NOT: nvvm.barrier0
 // CHECK: st.global.f32
 func.func @in_a_warp(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?xf32> {tile.name = "b", tile.written})
@@ -19,7 +19,7 @@ func.func @in_a_warp(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<
 // A row of 1024 fp32 lies in 256 threads: five exchanges, then eight parts through shared memory.
 // CHECK-LABEL: func.func @across_warps(
 // CHECK-SAME: shared_bytes = 64 : i64, threads = 256 : i64
-// CHECK-COUNT-5: llvm.nvvm.shfl.sync.bfly.f32
+// CHECK-COUNT-5: nvvm.shfl.sync bfly {{.*}} : f32
 // CHECK: nvvm.barrier0
 // CHECK: @$2 st.shared.f32 [$1], $0;
 // CHECK: nvvm.barrier0
@@ -51,10 +51,10 @@ func.func @padded(%a: !tile.view<?xf32> {tile.name = "a"}, %b: !tile.view<?xf32>
 // CHECK-LABEL: func.func @place(
 // CHECK-COUNT-3: arith.cmpf ogt
 // CHECK-NOT: arith.cmpf ogt
-// CHECK: llvm.nvvm.shfl.sync.bfly.f32
+// CHECK: nvvm.shfl.sync bfly {{.*}} : f32
 // CHECK: arith.cmpf oeq
 // CHECK-NOT: arith.cmpf oeq
-// CHECK: llvm.nvvm.shfl.sync.bfly.i32
+// CHECK: nvvm.shfl.sync bfly {{.*}} : i32
 func.func @place(%a: !tile.view<?x?xf32> {tile.name = "a"}, %m: !tile.view<?xf32> {tile.name = "m", tile.written},
                  %p: !tile.view<?xi32> {tile.name = "p", tile.written}) attributes {tile.kernel} {
   %c0 = arith.constant 0 : index

@@ -12,6 +12,7 @@
 // EARLY-NOT: mbarrier
 // EARLY: griddepcontrol.wait;
 // EARLY-NOT: launch_dependents
+// EARLY-LABEL: func.func @halves(
 
 // A K-major and an MN-major operand, stored as bf16.
 // Maps: rows and columns of the boxes of a, b and c. In a cluster each CTA copies half of a's rows.
@@ -24,56 +25,56 @@
 // CLUSTER-SAME: tensor_maps = [array<i64: 0, 64, 64, 0>, array<i64: 1, 64, 64, 0>, array<i64: 2, 64, 64, 0>]
 //
 // Barriers of four stages: the copy engine fills, each warpgroup empties.
-// COOPERATIVE-COUNT-1: mbarrier.init.shared::cta.b64 [$0], 1;
-// COOPERATIVE: mbarrier.init.shared::cta.b64 [$0], 2;
-// CLUSTER-COUNT-1: mbarrier.init.shared::cta.b64 [$0], 1;
-// CLUSTER: mbarrier.init.shared::cta.b64 [$0], 4;
-// ALL: fence.mbarrier_init.release.cluster;
+// COOPERATIVE-COUNT-1: nvvm.mbarrier.init.shared %{{.*}}, %c1_i32 :
+// COOPERATIVE: nvvm.mbarrier.init.shared %{{.*}}, %c2_i32 :
+// CLUSTER-COUNT-1: nvvm.mbarrier.init.shared %{{.*}}, %c1_i32 :
+// CLUSTER: nvvm.mbarrier.init.shared %{{.*}}, %c4_i32 :
+// ALL: nvvm.fence.mbarrier.init
 // COOPERATIVE: nvvm.barrier0
-// CLUSTER: barrier.cluster.arrive;
+// CLUSTER: nvvm.cluster.arrive{{$}}
 //
 // Consumers: while a step is multiplied the stage of the one before is handed back.
-// ALL: setmaxnreg.inc.sync.aligned.u32 232;
+// ALL: nvvm.setmaxregister increase 232
 // CLUSTER: @known ld.global.u32 $0, [at]; }
 // ALL: scf.for
 // ALL: scf.for
-// ALL: mbarrier.try_wait.parity.shared::cta.b64
-// ALL: wgmma.fence.sync.aligned;
+// ALL: nvvm.mbarrier.try_wait.parity.shared
+// ALL: nvvm.wgmma.fence.aligned
 // ALL-COUNT-4: wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16
-// ALL: wgmma.commit_group.sync.aligned;
-// ALL: wgmma.wait_group.sync.aligned 1;
-// ALL: mbarrier.arrive.shared::cta.b64
+// ALL: nvvm.wgmma.commit.group.sync.aligned
+// ALL: nvvm.wgmma.wait.group.sync.aligned 1
+// ALL: nvvm.mbarrier.arrive.shared
 // COOPERATIVE-NOT: mapa
 // CLUSTER: mapa.shared::cluster.u32 there, $0, $1;
 // CLUSTER-SAME: mbarrier.arrive.shared::cluster.b64 _, [there];
 // ALL: wgmma.wait_group.sync.aligned 0;
 //
 // Four boxes of 64 columns, two of them in turn.
-// ALL: cp.async.bulk.wait_group.read 0;
-// ALL: bar.sync $0, 128;
+// ALL: nvvm.cp.async.bulk.wait_group 0 {read}
+// ALL: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
 // ALL-COUNT-16: st.shared.u32
-// ALL: fence.proxy.async.shared::cta;
-// ALL: bar.sync $0, 128;
-// ALL: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
-// ALL: cp.async.bulk.wait_group.read 1;
-// ALL-COUNT-3: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
-// ALL: cp.async.bulk.wait_group 0;
+// ALL: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>
+// ALL: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
+// ALL: nvvm.cp.async.bulk.tensor.global.shared.cta
+// ALL: nvvm.cp.async.bulk.wait_group 1 {read}
+// ALL-COUNT-3: nvvm.cp.async.bulk.tensor.global.shared.cta
+// ALL: nvvm.cp.async.bulk.wait_group 0{{$}}
 //
 // The producer: keeps pace with the others; one copy of a, four panels of b.
-// ALL: setmaxnreg.dec.sync.aligned.u32 40;
+// ALL: nvvm.setmaxregister decrease 40
 // ALL-NOT: %c-64_i64
 // ALL: atom.relaxed.gpu.global.add.u32 sum, [$1], 1;
 // ALL: nanosleep.u32 100;
 // ALL: ld.relaxed.gpu.global.u32 sum, [$1];
-// ALL: mbarrier.try_wait.parity.shared::cta.b64
-// ALL: mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], 49152;
-// COOPERATIVE-COUNT-5: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [$0]
-// CLUSTER: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [$0]
-// CLUSTER-COUNT-4: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [$0]
+// ALL: nvvm.mbarrier.try_wait.parity.shared
+// ALL: nvvm.mbarrier.arrive.expect_tx.shared %{{.*}}, %c49152_i32
+// COOPERATIVE-COUNT-5: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}] l2_cache_hint
+// CLUSTER: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}] multicast_mask = %c3_i16 l2_cache_hint
+// CLUSTER-COUNT-4: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}] l2_cache_hint
 // ALL: red.relaxed.gpu.global.add.u32 [$0], 4194304;
 // ALL: atom.relaxed.gpu.global.inc.u32 left, [$0+4], $1;
 // ALL: @last st.relaxed.gpu.global.u32 [$0], 0;
-// CLUSTER: barrier.cluster.arrive;
+// CLUSTER: nvvm.cluster.arrive{{$}}
 //
 // A tile of 128 × 256 is too large for one warpgroup; warps alike are the portable lowering.
 // PINGPONG-LABEL: func.func @product(
@@ -101,14 +102,14 @@ func.func @product(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x
 // left for rows of the bias beside the product: they are loaded behind it.
 // COOPERATIVE-LABEL: func.func @halves(
 // COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 192, 64, 0>, array<i64: 1, 64, 64, 0>, array<i64: 4, 64, 64, 0>]
-// COOPERATIVE: setmaxnreg.inc.sync.aligned.u32 232;
+// COOPERATIVE: nvvm.setmaxregister increase 232
 // COOPERATIVE-NOT: ld.global
 // COOPERATIVE-COUNT-12: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
 // COOPERATIVE: wgmma.wait_group.sync.aligned 0;
 // COOPERATIVE: ld.global.f32
-// COOPERATIVE-COUNT-6: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
-// COOPERATIVE-NOT: cp.async.bulk.tensor.2d.global
-// COOPERATIVE: setmaxnreg.dec
+// COOPERATIVE-COUNT-6: nvvm.cp.async.bulk.tensor.global.shared.cta
+// COOPERATIVE-NOT: cp.async.bulk.tensor.global
+// COOPERATIVE: nvvm.setmaxregister decrease
 // PINGPONG-LABEL: func.func @halves(
 // PINGPONG-NOT: wgmma
 func.func @halves(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
@@ -136,11 +137,11 @@ func.func @halves(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?
 
 // Warpgroups that take turns: one multiplies between its turn's barrier and the other's.
 // PINGPONG-LABEL: func.func @add(
-// PINGPONG: bar.arrive $0, 256;
-// PINGPONG: bar.sync $0, 256;
+// PINGPONG: nvvm.barrier.arrive id = %{{.*}} number_of_threads = %c256_i32
+// PINGPONG: nvvm.barrier id = %{{.*}} number_of_threads = %c256_i32
 // PINGPONG-COUNT-8: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
-// PINGPONG: wgmma.wait_group.sync.aligned 1;
-// PINGPONG: bar.arrive $0, 256;
+// PINGPONG: nvvm.wgmma.wait.group.sync.aligned 1
+// PINGPONG: nvvm.barrier.arrive id = %{{.*}} number_of_threads = %c256_i32
 // PINGPONG: wgmma.wait_group.sync.aligned 0;
 // PINGPONG-COUNT-8: cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group
 func.func @add(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
@@ -160,14 +161,14 @@ func.func @add(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf
 // What the epilogue loads: rows ahead of the product, the block into the second-level cache. The output is read
 // elsewhere too, so the threads store to it themselves.
 // ALL-LABEL: func.func @epilogue(
-// ALL: setmaxnreg.inc
+// ALL: nvvm.setmaxregister increase
 // ALL: ld.global.f32
 // ALL: prefetch.global.L2
 // ALL: wgmma.mma_async
 // ALL: ld.global.v2.f32
-// ALL-NOT: cp.async.bulk.tensor.2d.global
+// ALL-NOT: cp.async.bulk.tensor.global
 // Two K-major operands: every other program runs backwards.
-// ALL: setmaxnreg.dec
+// ALL: nvvm.setmaxregister decrease
 // ALL: arith.select %{{.+}}, %c64_i64, %c-64_i64 : i64
 func.func @epilogue(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
                     %bias: !tile.view<?xf32> {tile.name = "bias"}, %old: !tile.view<?x?xf32> {tile.name = "old"},
@@ -196,10 +197,10 @@ func.func @epilogue(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?
 // ALL: prefetch.global.L2
 // ALL: wgmma.mma_async
 // ALL: ld.global.v2.f32
-// ALL: cp.async.bulk.tensor.2d.global
+// ALL: cp.async.bulk.tensor.global
 // ALL: ld.global.v2.f32
-// ALL: cp.async.bulk.tensor.2d.global
-// ALL: setmaxnreg.dec
+// ALL: cp.async.bulk.tensor.global
+// ALL: nvvm.setmaxregister decrease
 func.func @replace(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
                    %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
     attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 0, 128>]} {
@@ -226,8 +227,8 @@ func.func @replace(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x
 // ALL: bar.warp.sync
 // ALL: cvt.rn.bf16x2.f32
 // ALL: st.global.u32
-// ALL: cp.async.bulk.tensor.2d.global
-// ALL: setmaxnreg.dec
+// ALL: cp.async.bulk.tensor.global
+// ALL: nvvm.setmaxregister decrease
 func.func @replace_two(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
                        %low: !tile.view<?x?xbf16> {tile.name = "low", tile.written},
                        %c: !tile.view<?x?xbf16> {tile.name = "c", tile.written})
@@ -273,7 +274,7 @@ func.func @no_product(%a: !tile.view<?x?xf32> {tile.name = "a"}, %c: !tile.view<
 
 // A condition that holds for all programs or for none empties the loop over them; the rest of it is asked for each.
 // ALL-LABEL: func.func @emptied(
-// ALL: setmaxnreg.inc
+// ALL: nvvm.setmaxregister increase
 // ALL: %[[SWITCH:.*]] = arith.cmpi sgt
 // ALL: %[[COUNT:.*]] = arith.select %[[SWITCH]]
 // ALL: scf.for
@@ -310,18 +311,18 @@ func.func @emptied(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x
 // its last, and both roles do its steps alone.
 // CLUSTER-LABEL: func.func @third(
 // CLUSTER-SAME: cluster_ctas = 2 : i64
-// CLUSTER: setmaxnreg.inc.sync.aligned.u32 232;
+// CLUSTER: nvvm.setmaxregister increase 232
 // CLUSTER: %[[FIRST:.*]] = arith.divui %{{.*}}, %c3_i64
 // CLUSTER: %[[AFTER:.*]] = arith.divui %{{.*}}, %c3_i64
 // CLUSTER: arith.subi %[[AFTER]], %[[FIRST]]
 // CLUSTER: wgmma.mma_async
-// CLUSTER: setmaxnreg.dec.sync.aligned.u32 40;
+// CLUSTER: nvvm.setmaxregister decrease 40
 // CLUSTER: %[[BEGIN:.*]] = arith.divui %{{.*}}, %c3_i64
 // CLUSTER: %[[END:.*]] = arith.divui %{{.*}}, %c3_i64
 // CLUSTER: %[[LAST:.*]] = arith.subi %[[END]], %c1_i64
 // CLUSTER: %[[STEP:.*]] = arith.select %{{.*}}, %[[BEGIN]], %[[LAST]]
 // CLUSTER: arith.muli %[[STEP]], %c64_i64
-// CLUSTER: cp.async.bulk.tensor.2d.shared::cluster.global
+// CLUSTER: nvvm.cp.async.bulk.tensor.shared.cluster.global
 func.func @third(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
                  %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
     attributes {tile.kernel, tile.grid = [array<i64: 2, 0, 128>, array<i64: 1, 1, 256>]} {
@@ -350,9 +351,9 @@ func.func @third(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?x
 // TF32: wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32
 // TF32-SAME: left, right, adds, 1, 1;
 // TF32-SAME: add.s32 low, $128, 2;
-// TF32: setmaxnreg.dec
+// TF32: nvvm.setmaxregister decrease
 // TF32: arith.select %{{.+}}, %c32_i64, %c-32_i64 : i64
-// TF32: mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], 32768;
+// TF32: nvvm.mbarrier.arrive.expect_tx.shared %{{.*}}, %c32768_i32
 // TF32-LABEL: func.func @tf32_over_rows(
 // TF32: mma.sync.aligned.m16n8k8
 // ALL-LABEL: func.func @tf32(
@@ -390,12 +391,12 @@ func.func @tf32_over_rows(%a: !tile.view<?x?xf32> {tile.name = "a"}, %b: !tile.v
 // even of an empty axis; a part of the axis may have none.
 // COOPERATIVE-LABEL: func.func @sums(
 // COOPERATIVE: llvm.mlir.undef : f32
-// COOPERATIVE: setmaxnreg.inc.sync.aligned.u32 232;
+// COOPERATIVE: nvvm.setmaxregister increase 232
 // COOPERATIVE: arith.maxsi %{{.*}}, %c1_i32
 // COOPERATIVE: setp.ne.b32 addsFirst, $130, 0;
 // COOPERATIVE-SAME: left, right, addsFirst, 1, 1, 0, 0;
 // COOPERATIVE-SAME: left, right, adds, 1, 1, 0, 0;
-// COOPERATIVE: setmaxnreg.dec
+// COOPERATIVE: nvvm.setmaxregister decrease
 // COOPERATIVE: arith.maxsi %{{.*}}, %c1_i32
 // COOPERATIVE-LABEL: func.func @sums_of_part(
 // COOPERATIVE-NOT: addsFirst
