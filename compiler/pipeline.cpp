@@ -71,8 +71,9 @@ void addCpuPasses(OpPassManager &passes, const Target &target, const CompileOpti
   passes.addPass(createReconcileUnrealizedCastsPass());
 }
 
+static bool hasWgmma(const Target &target) { return target.arch == "sm_90a"; }
 static bool hasHopper(const Target &target, const CompileOptions &options) {
-  return target.arch == "sm_90a" && options.alignedMatrices;
+  return hasWgmma(target) && options.alignedMatrices;
 }
 
 void addPlanPasses(OpPassManager &passes, const Target &target, const CompileOptions &options) {
@@ -94,6 +95,7 @@ static nvptx::LowerToThreadsOptions lowerToThreadsFor(const Target &target, cons
   lowering.stages = options.schedule.stages;
   lowering.step = options.schedule.contractionStep;
   lowering.hopper = hasHopper(target, options);
+  lowering.wgmma = hasWgmma(target);
   lowering.rasterRows = options.schedule.rasterRows;
   lowering.startsEarly = target.capability() >= 90;
   lowering.sharedLimit = target.sharedLimit();
@@ -105,6 +107,7 @@ void addLayoutPasses(OpPassManager &passes, const Target &target, const CompileO
   nvptx::AssignLayoutsOptions layouts;
   layouts.warps = options.schedule.warps;
   layouts.tf32 = options.tf32;
+  layouts.wgmma = hasWgmma(target);
   passes.addNestedPass<func::FuncOp>(nvptx::createAssignLayouts(layouts));
 }
 

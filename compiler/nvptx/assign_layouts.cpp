@@ -1,10 +1,9 @@
-#include "compiler/nvptx/tile_gpu/layouts.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "compiler/nvptx/passes.h"
 #include "compiler/nvptx/tile_gpu/axis_meetings.h"
+#include "compiler/nvptx/tile_gpu/multiply.h"
 #include "compiler/nvptx/tile_gpu/tile_gpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
@@ -16,26 +15,6 @@ namespace tilewright::nvptx {
 
 using namespace mlir;
 using layout::AxisMap;
-
-Multiply multiplyFor(Type left, Type right, const LoweringOptions &options) {
-  if (options.warpgroups) return Multiply::wgmma; // see planWarps
-  if (left == right && (left.isBF16() || left.isF16())) return Multiply::mma16;
-  return options.tf32 ? Multiply::tf32 : Multiply::fma; // which holds 16-bit numbers exactly
-}
-
-Multiply multiplyFor(tile::DotOp op) {
-  constexpr int64_t kLine = 32; // numbers: see SharedTile
-  const Type left = tile::elementOf(op.getA().getType()), right = tile::elementOf(op.getB().getType());
-  const bool isMma = left == right && !left.isF32() && tile::columnsOf(op.getA().getType()) % kLine == 0;
-  return isMma ? Multiply::mma16 : Multiply::fma;
-}
-
-Multiply multiplyFor(Operation *product, const LoweringOptions &options) {
-  if (auto dot = dyn_cast<tile::DotOp>(product)) return multiplyFor(dot);
-  auto contract = cast<tile::ContractOp>(product);
-  return multiplyFor(cast<tile::ViewType>(contract.getA().getType()).getElement(),
-                     cast<tile::ViewType>(contract.getB().getType()).getElement(), options);
-}
 
 namespace {
 
@@ -255,6 +234,11 @@ private:
     int total = int(warpBits.size());
     std::pair<int64_t, int64_t> bestCost{INT64_MAX, 0};
     std::pair<AxisMap, AxisMap> best;
+    if (auto dot = dyn_cast<tile::DotOp>(product.op);
+        dot && isForWarpgroups(dot, result.threadBits_, options)) {
+      best = warpgroupMaps(product.rows, product.columns, result.threadBits_);
+      bestCost = {axesMoved(product, best.first, best.second), 0};
+    }
     // The accumulators of whole rows are the left operand's fragments of the product that sums over them.
     const bool hasWholeRows =
         classOf(product.op->getResult(0), 1).isContracted && product.rows >= 16 << total;
@@ -352,6 +336,7 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
     LoweringOptions options;
     options.warps = warps;
     options.tf32 = tf32;
+    options.wgmma = wgmma;
     const std::optional<WarpPlan> plan = planOf(kernel);
     if (failed(Layouts(kernel, plan ? plan->consumers(options) : options).write(kernel))) signalPassFailure();
   }

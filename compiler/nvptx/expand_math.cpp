@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
@@ -47,14 +48,28 @@ std::optional<int> onlyScale(Value value) {
   return n == INT_MIN ? std::nullopt : std::optional(n);
 }
 
+/// A product of which nothing else is made, in two: a kernel's scalar or a constant, by which a tile's
+/// numbers are all multiplied, and the other factor. Null where there is none.
+std::pair<Value, Value> scaledNumber(Value value) {
+  auto product = value.hasOneUse() ? value.getDefiningOp<arith::MulFOp>() : arith::MulFOp();
+  auto isScalar = [](Value x) {
+    auto argument = dyn_cast<BlockArgument>(x);
+    return argument ? isa<func::FuncOp>(argument.getOwner()->getParentOp())
+                    : bool(x.getDefiningOp<arith::ConstantOp>());
+  };
+  if (product && isScalar(product.getRhs())) return {product.getRhs(), product.getLhs()};
+  if (product && isScalar(product.getLhs())) return {product.getLhs(), product.getRhs()};
+  return {};
+}
+
 struct ExpandExp : OpRewritePattern<math::ExpOp> {
   using OpRewritePattern::OpRewritePattern;
 
   /// log2 e is taken to 48 bits, for the error of x·log2 e would be multiplied by x. Where 2^y is 0 or ∞, or
   /// x a NaN, it stays uncorrected: ∞·0 is NaN. A difference x = a - b was itself rounded to one part in 2²⁴,
   /// which costs the result |x|·2⁻²⁴; its product with log2 e stays uncorrected, which is as much again. It
-  /// may be contracted: a·log2 e - b·log2 e, and of what is then multiplied by 2^n, a·log2 e -
-  /// (b·log2 e - n).
+  /// may be contracted: a·log2 e - b·log2 e, of a = c·d with a scalar c d·(c·log2 e) - b·log2 e, and of what
+  /// is then multiplied by 2^n, a·log2 e - (b·log2 e - n).
   LogicalResult matchAndRewrite(math::ExpOp op, PatternRewriter &rewriter) const override {
     if (!op.getType().isF32()) return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
@@ -69,7 +84,10 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
                                                        constant(b, static_cast<float>(*scale))))
                          : Value(b.create<arith::MulFOp>(difference.getRhs(), less));
       Operation *result = scale ? *op->user_begin() : op;
-      rewriter.replaceOp(result, power(b.create<math::FmaOp>(difference.getLhs(), log2e, rest)));
+      auto [factor, number] = scaledNumber(difference.getLhs());
+      Value y = factor ? b.create<math::FmaOp>(number, b.create<arith::MulFOp>(factor, log2e), rest)
+                       : b.create<math::FmaOp>(difference.getLhs(), log2e, rest);
+      rewriter.replaceOp(result, power(y));
       return success();
     }
     Value y = b.create<arith::MulFOp>(x, log2e);

@@ -54,6 +54,7 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
     options.step = step;
     options.sharedLimit = sharedLimit;
     options.hopper = hopper;
+    options.wgmma = wgmma;
     options.rasterRows = rasterRows;
     declareSharedMemory(getOperation());
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {

@@ -8,6 +8,7 @@ defvar Tf32 = Option<"tf32", "tf32", "bool", "false", "products round fp32 opera
 defvar Stages = Option<"stages", "stages", "int64_t", "0", "of the copies that feed a product; 0: chosen">;
 defvar Hopper =
     Option<"hopper", "hopper", "bool", "false", "for sm_90a, and matrices whose rows are aligned to 16 bytes">;
+defvar Wgmma = Option<"wgmma", "wgmma", "bool", "false", "for sm_90a: warpgroups can multiply tiles">;
 defvar SharedLimit =
     Option<"sharedLimit", "shared-limit", "int64_t", "101376", "bytes of shared memory that a CTA can have">;
 
@@ -79,7 +80,7 @@ def AssignLayouts : Pass<"assign-layouts", "::mlir::func::FuncOp"> {
         : !tile.view<?xf32> -> tensor<1x128xf32>
     ```
   }];
-  let options = [Warps, Tf32];
+  let options = [Warps, Tf32, Wgmma];
   let dependentDialects = ["::tilewright::nvptx::TileGpuDialect"];
 }
 
@@ -107,7 +108,7 @@ def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Warps, Tf32, Stages, Hopper, SharedLimit,
+    Warps, Tf32, Stages, Hopper, Wgmma, SharedLimit,
     Option<"step", "step", "int64_t", "0", "32 or 64 elements of the contracted axis in a stage; 0: chosen">,
     Option<"rasterRows", "raster-rows", "int64_t", "0", "rows of programs that a persistent grid walks column by column">,
     Option<"startsEarly", "starts-early", "bool", "false", "for sm_90 and later: a launch waits for the one before it">,

@@ -1,9 +1,9 @@
 #include "compiler/dialect/kernel_signature.h"
 #include "compiler/nvptx/hopper/specialize_warps.h"
 #include "compiler/nvptx/hopper/stage_ring.h"
+#include "compiler/nvptx/hopper/staged_operand.h"
 #include "compiler/nvptx/hopper/tile_store.h"
 #include "compiler/nvptx/hopper/warp_roles.h"
-#include "compiler/nvptx/hopper/wgmma_product.h"
 #include "compiler/nvptx/passes.h"
 #include "compiler/nvptx/tile_gpu/tile_gpu.h"
 

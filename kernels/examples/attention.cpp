@@ -26,15 +26,15 @@ Kernel attention(ElementType element, int64_t headSize, bool causal, int64_t blo
     const auto addKeys = [&](bool isMasked) {
       return [&, isMasked](Index at, const std::vector<Tile> &carried) -> std::vector<Tile> {
         const Range here = k.range(Axis::rows, first + at, blockKeys);
-        Tile logits = dot(query, transpose(headKeys.at(here, columns))) * scale;
+        Tile logits = dot(query, transpose(headKeys.at(here, columns))); // not scaled yet
         if (isMasked) {
           const Tile key = k.range(Axis::columns, at, blockKeys).positions();
           Tile isSeen = key < k.toTile(size, ElementType::i32);
           if (causal) isSeen = isSeen & (key <= block.positions());
           logits = select(isSeen, logits, std::numeric_limits<float>::lowest());
         }
-        const Tile top = max(carried[0], max(logits, Axis::columns));
-        const Tile e = expAbove(logits, top), factor = expAbove(carried[0], top);
+        const Tile top = max(carried[0], max(logits, Axis::columns) * scale);
+        const Tile e = expAbove(logits * scale, top), factor = expAbove(carried[0], top);
         return {top, carried[1] * factor + sum(e, Axis::columns),
                 carried[2] * factor + dot(rounded(e, element), headValues.at(here, columns))};
       };
@@ -52,9 +52,8 @@ Kernel attention(ElementType element, int64_t headSize, bool causal, int64_t blo
 }
 
 Kernel attention(ElementType element, int64_t headSize, bool causal) {
-  // With more rows, a GPU's threads spill.
-  const int64_t blockKeys = headSize > 64 && element != ElementType::f32 ? 128 : 64;
-  return attention(element, headSize, causal, 64, blockKeys);
+  // With more rows, or with more keys of fp32, a GPU's threads spill.
+  return attention(element, headSize, causal, 64, element == ElementType::f32 ? 64 : 128);
 }
 
 } // namespace tilewright

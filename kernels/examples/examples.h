@@ -48,10 +48,10 @@ Kernel matmul(ElementType element);
 Kernel matmulBiasGelu(ElementType element, int64_t blockRows, int64_t blockColumns);
 Kernel matmulBiasGelu(ElementType element);
 
-/// o = softmax(scale · q·kᵀ) v of each head, with an online softmax: one pass over the keys. The heads' rows
-/// lie one below the other in all four matrices, D = `headSize` numbers each. If `causal`, position i sees
-/// positions up to i alone. A program makes blockRows rows of one head, of blockKeys keys at a time. What
-/// multiplies v is rounded to `element`. (Dao, FlashAttention-2, 2023)
+/// o = softmax(scale · q·kᵀ) v of each head, `scale` positive, with an online softmax: one pass over the
+/// keys. The heads' rows lie one below the other in all four matrices, D = `headSize` numbers each. If
+/// `causal`, position i sees positions up to i alone. A program makes blockRows rows of one head, of
+/// blockKeys keys at a time. What multiplies v is rounded to `element`. (Dao, FlashAttention-2, 2023)
 ///     (q HN×D, k HN×D, v HN×D, N, H, scale, out o HN×D)
 Kernel attention(ElementType element, int64_t headSize, bool causal, int64_t blockRows, int64_t blockKeys);
 /// Of blocks that suit a GPU.

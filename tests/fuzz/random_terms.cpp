@@ -41,6 +41,14 @@ TermRef bounded(const TermRef &a) {
       });
 }
 
+/// The same as a tile: `count` numbers along the contracted axis, from `first` on.
+Tile loadedStrip(Building &b, const View &view, bool turned, const Range &range, int64_t first,
+                 int64_t count) {
+  const Index begin = b.k.constant(first);
+  return turned ? transpose(view.at(b.k.range(Axis::rows, begin, count), range.along(Axis::columns)))
+                : view.at(range.along(Axis::rows), b.k.range(Axis::columns, begin, count));
+}
+
 /// Rows of a product's operand, which may lie in memory as columns.
 Strip strip(const View &view, bool turned, const Range &range) {
   return turned ? view.columns(range.along(Axis::columns)).transpose() : view.rows(range.along(Axis::rows));
@@ -127,7 +135,10 @@ TermRef RandomTerms::product() {
 
 TermRef RandomTerms::operation() {
   const TermRef a = any(), b = any(), c = any();
-  switch (pick(14)) {
+  switch (pick(16)) {
+  case 14:
+  case 15:
+    return tileProduct(a);
   case 12:
     return ofBits<int32_t>(a, b);
   case 13:
@@ -326,6 +337,30 @@ TermRef RandomTerms::reduced(const TermRef &a) {
         }
         return result;
       });
+}
+
+/// A product of tiles with a right operand from memory, and on the left one from memory or `a`.
+TermRef RandomTerms::tileProduct(const TermRef &a) {
+  constexpr double kExactInBf16 = 256; // integers up to it
+  if (shape != Shape::products) return elementwise(a, any());
+  const int64_t h = height, w = width, r0 = shift(), c0 = shift();
+  const bool ofTile = a->rows == h && a->columns == w && a->bound <= kExactInBf16 && pick(2);
+  const int64_t count = ofTile ? w : oneOf<int64_t>({16, 32, 64, 64, 128}), first = ofTile ? 0 : pick(20);
+  return bounded(term(
+      h, w, (ofTile ? a->bound : 3) * 3 * count,
+      [=](Building &b) {
+        const Tile right = loadedStrip(b, b.right, b.rightTurned, moved(b.columns, c0, w), first, count);
+        const Tile left = ofTile ? rounded(a->tile(b), b.right.element())
+                                 : loadedStrip(b, b.left, b.leftTurned, moved(b.rows, r0, h), first, count);
+        return dot(left, transpose(right));
+      },
+      [=](const Inputs &in, Place p, int64_t r, int64_t c) {
+        double sum = 0;
+        for (int64_t i = 0; i < count; ++i)
+          sum += (ofTile ? a->value(in, p, r, i) : in.leftAt(p.row + r0 + r, first + i)) *
+                 in.rightAt(p.column + c0 + c, first + i);
+        return sum;
+      }));
 }
 
 /// a·bᵀ of tiles, its rows added up, or the sum of both, transposed there and back.

@@ -42,6 +42,7 @@ private:
   TermRef gathered(const TermRef &a);
   TermRef scattered(const TermRef &a);
   TermRef reduced(const TermRef &a);
+  TermRef tileProduct(const TermRef &a);
   TermRef turned(const TermRef &a, const TermRef &b);
   TermRef accumulated(const TermRef &a);
 

@@ -34,7 +34,8 @@ void place(const Artifact &artifact, const std::array<uint32_t, 3> &grid,
            const std::array<uint32_t, 3> &number, Launch &launch) {
   Cta &cta = launch.ctas.emplace_back();
   cta.shared.assign(artifact.sharedBytes, '\xff');
-  if (!artifact.tensorMaps.empty()) cta.unfenced.resize(artifact.sharedBytes);
+  const bool hasWgmma = artifact.assembly.find("wgmma") != std::string::npos;
+  if (hasWgmma || !artifact.tensorMaps.empty()) cta.unfenced.resize(artifact.sharedBytes);
   cta.number = number;
   cta.grid = grid;
   cta.threads = artifact.threads;

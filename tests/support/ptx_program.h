@@ -52,9 +52,9 @@ struct Cta {
   std::map<uint64_t, PhaseBarrier> phases; ///< by address
 };
 
-/// CTAs that run side by side, of which those of a cluster see each other's shared memory. Copies of boxes to
-/// shared memory land at once, or as late as can be: one after the other, when nobody could go on without.
-/// Then a wait for them that is missing finds what was there before.
+/// CTAs that run side by side, of which those of a cluster see each other's shared memory. Copies to
+/// shared memory land at once, or as late as can be: those of boxes one after the other, when nobody could go
+/// on without. Then a wait for them that is missing finds what was there before.
 struct Launch {
   std::deque<Cta> ctas;
   bool landsLate = false;
@@ -81,6 +81,7 @@ struct Thread {
   bool yields = false; ///< lets others go on first
   std::optional<uint64_t> awaited, awaitedOfCluster;     ///< rounds of barriers
   std::vector<std::pair<uint64_t, std::size_t>> written; ///< of its CTA's shared memory since its last fence
+  Groups loads;                                          ///< by cp.async
   Groups stores;   ///< of boxes, which read shared memory as late as they may
   Groups products; ///< of its warp's wgmma: what looks whether their operands are still there
 };

@@ -125,16 +125,23 @@ ThreadInstruction movePieces(Operands &operands, const Operation &op, const std:
 }
 
 /// cp.async: so many bytes, of which the first are copied and the rest cleared.
+/// Lands at once, or when a thread waits for it.
 ThreadInstruction copy(Operands &operands, const Operation &op, const std::vector<std::string> &a) {
-  if (op.has("commit_group") || op.has("wait_group") || op.has("wait_all")) return [](Thread &) {};
+  if (op.has("commit_group")) return [](Thread &t) { t.loads.commit(); };
+  if (op.has("wait_group")) return [left = std::stoul(a[0])](Thread &t) { t.loads.wait(left); };
   const std::size_t bytes = std::stoul(a[2]);
   return [bytes, to = operands.address(a[0]), from = operands.address(a[1]),
           live = operands.value(a[a.size() > 3 ? 3 : 2])](Thread &t) {
     char *memory = at(t, true, to(t), bytes);
     const std::size_t count = static_cast<uint32_t>(live(t));
     if (count > bytes) fail("cp.async of more bytes than it copies");
-    if (count) std::memcpy(memory, at(t, false, from(t), bytes), count);
-    std::memset(memory + count, 0, bytes - count);
+    const char *source = count ? at(t, false, from(t), bytes) : nullptr;
+    const auto lands = [&t, memory, source, count, bytes, place = to(t)] {
+      if (count) std::memcpy(memory, source, count);
+      std::memset(memory + count, 0, bytes - count);
+      noteWritten(t, place, bytes);
+    };
+    t.cta->launch->landsLate ? t.loads.open.push_back(lands) : lands();
   };
 }
 

@@ -40,6 +40,20 @@ std::vector<float> numbersOf(const SharedOperand &operand, int64_t first, int64_
   return numbers;
 }
 
+/// A warp's 16 rows of 16 numbers, of which lane l has in register q two of row l/4 + 8·(q%2), from depth
+/// 2·(l%4) + 8·(q/2) on.
+std::vector<float> numbersOf(const Warp &warp, const std::vector<int> &words, bool isBf16) {
+  std::vector<float> numbers(16 * 16);
+  for (int l = 0; l < kWarp; ++l)
+    for (int q = 0; q < 4; ++q)
+      for (int i = 0; i < 2; ++i) {
+        const auto half = static_cast<uint16_t>(warp[l]->registers[words[q]] >> (16 * i));
+        numbers[(l / 4 + q % 2 * 8) * 16 + l % 4 * 2 + q / 2 * 8 + i] =
+            isBf16 ? floatFromBf16(half) : floatFromF16(half);
+      }
+  return numbers;
+}
+
 bool areSame(const std::vector<float> &x, const std::vector<float> &y) { // NaN is NaN
   return std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
 }
@@ -56,14 +70,22 @@ WarpInstruction warpgroupProduct(Operands &operands, const Operation &op, const 
     sums.push_back(operands.registerOf(item));
   const bool isTf32 = op.has("tf32"), isBf16 = op.has("bf16");
   const int64_t columns = static_cast<int64_t>(sums.size()) * 2, depth = isTf32 ? 8 : 16;
-  const bool leftIsAlongRows = a.size() > 6 && a[6] == "1", rightIsAlongColumns = a.size() > 7 && a[7] == "1";
-  return [=, left = operands.value(a[1]), right = operands.value(a[2]),
-          adds = operands.value(a[3])](const Warp &warp) {
+  std::vector<int> leftWords; // of a left operand in registers
+  if (a[1][0] == '{')
+    for (const std::string &item : list(a[1]))
+      leftWords.push_back(operands.registerOf(item));
+  // What tells which axis lies along a line stands last, of each operand in shared memory.
+  const bool leftIsAlongRows = leftWords.empty() && a.size() > 6 && a[6] == "1";
+  const std::size_t ofRight = leftWords.empty() ? 7 : 6;
+  const bool rightIsAlongColumns = a.size() > ofRight && a[ofRight] == "1";
+  const Operand left = leftWords.empty() ? operands.value(a[1]) : Operand();
+  return [=, right = operands.value(a[2]), adds = operands.value(a[3])](const Warp &warp) {
     const Cta &cta = *warp[0]->cta;
     const int64_t firstRow = warp[0]->number / kWarp % 4 * 16;
     const int bytes = isTf32 ? 4 : 2;
-    const auto read = [=, &cta, from = left(*warp[0]), with = right(*warp[0])] {
-      return std::pair(numbersOf({cta, from, leftIsAlongRows, bytes}, firstRow, 16, depth, isBf16),
+    const auto read = [=, &cta, from = left ? left(*warp[0]) : 0, with = right(*warp[0])] {
+      return std::pair(left ? numbersOf({cta, from, leftIsAlongRows, bytes}, firstRow, 16, depth, isBf16)
+                            : numbersOf(warp, leftWords, isBf16),
                        numbersOf({cta, with, rightIsAlongColumns, bytes}, 0, columns, depth, isBf16));
     };
     const auto operandsRead = read();

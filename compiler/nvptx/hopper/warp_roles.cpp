@@ -192,11 +192,7 @@ void Consumer::multiply(tile::ContractOp op, Num begin, const ProductSpan &span)
   const Value none = frame.plan.replacesSums ? Value(e.b.create<LLVM::UndefOp>(e.b.getF32Type())) : e.f32(0);
   Accumulators sums(blocks, SmallVector<Value>(2 * columns, none));
   sums = addSteps(op, begin, span, std::move(sums));
-  SmallVector<Value> registers;
-  for (int64_t row = 0; row < 2 * blocks; ++row)
-    for (int64_t column = 0; column < columns; ++column)
-      registers.push_back(sums[row / 2][column / 2 * 4 + row % 2 * 2 + column % 2]);
-  lowering.elements().set(op.getResult(), std::move(registers));
+  lowering.elements().set(op.getResult(), byRows(sums));
   lowering.forgetPositions();
 }
 
@@ -237,8 +233,9 @@ Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, const ProductSpa
         ring.waitUntilFull(place);
         if (narrowed) clearTail(left, right, data, span.depth - span.begin(step));
         fenceProducts(e);
-        addStage(e, left, right, element, data + leftBegin, data + left.bytes() + rightBegin, rowsBetween,
-                 sums, frame.plan.replacesSums ? std::optional(step) : std::nullopt);
+        addProducts(e, {left.at(data + leftBegin), rowsBetween, {}},
+                    right.at(data + left.bytes() + rightBegin), element, sums,
+                    frame.plan.replacesSums ? std::optional(step) : std::nullopt);
         commitProducts(e);
         waitForProducts(e, 1);
         handBack(ring.before(place), e.both(speaks, e.i32(0) < step));

@@ -2,8 +2,9 @@
 
 #include "compiler/nvptx/hopper/pace.h"
 #include "compiler/nvptx/hopper/specialize_warps.h"
+#include "compiler/nvptx/hopper/stage_ring.h"
+#include "compiler/nvptx/hopper/staged_operand.h"
 #include "compiler/nvptx/hopper/tile_store.h"
-#include "compiler/nvptx/hopper/wgmma_product.h"
 #include "compiler/nvptx/threads/team_lowering.h"
 
 namespace tilewright::nvptx {

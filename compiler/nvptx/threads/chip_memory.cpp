@@ -13,6 +13,8 @@ int64_t ChipMemory::take(int64_t bytes) {
   return offset;
 }
 
+void ChipMemory::align(int64_t bytes) { taken = llvm::alignTo(taken, bytes); }
+
 Num ChipMemory::exchange(int64_t bytes) {
   order.barrier();
   exchanged = std::max(exchanged, bytes);

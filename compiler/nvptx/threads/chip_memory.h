@@ -12,6 +12,8 @@ public:
   void beginAt(Num address) { base = address.value; }
   /// Takes bytes of what stays; where they begin, a multiple of 16.
   int64_t take(int64_t bytes);
+  /// What is taken from here on, and what is exchanged, begins at a multiple of so many bytes.
+  void align(int64_t bytes);
   Num at(int64_t offset) { return e.num(base) + offset; }
   /// Memory that other uses share: a barrier stands before a use.
   Num exchange(int64_t bytes);

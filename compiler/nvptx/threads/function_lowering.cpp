@@ -26,6 +26,7 @@ void FunctionLowering::placeOnChip() {
     onChip[op] = chip.take(op.getSize() * bytesOf(op.getResult().getType().getElement()));
   });
   partners.place();
+  chip.align(ahead.alignment());
   ahead.place();
 }
 
@@ -293,7 +294,7 @@ void FunctionLowering::lowerLoad(Operation *op) {
       llvm::any_of(op->getOperands(), [&](Value v) { return isTile(v) && sinks.dependsOnPending(v); });
   if (isWritten || needsReduction) flush();
   if (!sinks.isInLoop()) copies.awaitBefore(op);
-  if (ahead.isLeft(op)) return ahead.startLeft(cast<tile::LoadOp>(op), ahead.memory());
+  if (ahead.isLeft(op)) return ahead.startLeft(cast<tile::LoadOp>(op));
   if (lowering_.memory().hasProducts() && !isWritten) return;
   if (isWritten || isa<tile::LoadElementsOp>(op)) lowering_.order().before(op);
   lowering_.elements().load(op);
@@ -306,7 +307,7 @@ void FunctionLowering::lowerProduct(Operation &op) {
       if (isWritten(operand)) lowering_.order().barrier();
     lowering_.elements().set(op.getResult(0), emitContract(lowering_, contract));
   } else {
-    lowering_.elements().set(op.getResult(0), emitDot(lowering_, cast<tile::DotOp>(op), ahead));
+    emitDot(lowering_, cast<tile::DotOp>(op), ahead);
   }
 }
 

@@ -27,7 +27,12 @@ void LineOperand::copy(Num shared, Num k) {
         e.both(inChunks, e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge, k.value, e.i64(0).value));
   if (strip.mayBeginAhead && strip.depthIsMinor) inChunks = e.both(inChunks, (k & (kChunk - 1)) == 0);
   auto branch = e.b.create<scf::IfOp>(inChunks, /*withElseRegion=*/true);
-  e.inside(branch.thenBlock(), [&] { copyChunks(shared, k); });
+  e.inside(branch.thenBlock(), [&] {
+    if (!strip.mayBeginAhead || strip.map->isPadded()) return copyChunks(shared, k, /*areLive=*/false);
+    auto whole = e.b.create<scf::IfOp>(isWhole(k), /*withElseRegion=*/true);
+    e.inside(whole.thenBlock(), [&] { copyChunks(shared, k, /*areLive=*/true); });
+    e.inside(whole.elseBlock(), [&] { copyChunks(shared, k, /*areLive=*/false); });
+  });
   e.inside(branch.elseBlock(), [&] { copyElements(shared, k); });
 }
 
@@ -119,7 +124,14 @@ Value LineOperand::isLiveDepth(Num k, Num depth, Num first) {
   return e.both(k < depth, isInside);
 }
 
-void LineOperand::copyChunks(Num shared, Num first) {
+/// Whether the view has all of the tile. Then no copy has anything to compare, which for tiles in a loop is
+/// half of its instructions.
+Value LineOperand::isWhole(Num first) {
+  Value positions = e.both(low == 0, high == strip.map->extent);
+  return e.both(positions, strip.liveDepth(e, first, tile.depth) == tile.depth);
+}
+
+void LineOperand::copyChunks(Num shared, Num first, bool areLive) {
   Num depth = strip.liveDepth(e, first, tile.depth), thread = e.pinned(e.thread());
   auto [position0, k0] = place(thread);
   Num next = strip.address(e, position0, k0, first), offset0 = tile.offset(position0, k0);
@@ -137,7 +149,7 @@ void LineOperand::copyChunks(Num shared, Num first) {
         from = strip.address(e, position, k, first);
         to = tile.offset(position, k);
       }
-      copyAsync(e, shared + to, from, 16, liveBytes(position, k, depth).value);
+      copyAsync(e, shared + to, from, 16, areLive ? Value() : liveBytes(position, k, depth).value);
     };
     if (begin + threads <= totalChunks()) {
       one();

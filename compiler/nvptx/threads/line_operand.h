@@ -41,7 +41,8 @@ private:
   std::pair<Num, Num> place(Num chunk);
   Value isLivePosition(Num position);
   Value isLiveDepth(Num k, Num depth, Num first);
-  void copyChunks(Num shared, Num first);
+  Value isWhole(Num first);
+  void copyChunks(Num shared, Num first, bool areLive);
   Num liveBytes(Num position, Num k, Num depth);
   void copyElements(Num shared, Num first);
 

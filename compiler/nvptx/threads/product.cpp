@@ -2,6 +2,7 @@
 
 #include "compiler/nvptx/ptx/async_copy.h"
 #include "compiler/nvptx/threads/exchange.h"
+#include "compiler/nvptx/tile_gpu/multiply.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tilewright::nvptx {

@@ -79,7 +79,8 @@ PartSteps partSteps(Lowering &lowering, tile::ContractOp op, Num depth, int64_t 
 
 /// The registers of the result.
 SmallVector<Value> emitContract(Lowering &lowering, tile::ContractOp op);
-SmallVector<Value> emitDot(Lowering &lowering, tile::DotOp op, const class CopiesAhead &ahead);
+/// Makes the registers of the result known, or of a sum that takes it alone.
+void emitDot(Lowering &lowering, tile::DotOp op, const class CopiesAhead &ahead);
 
 /// A tile's registers to shared memory, as numbers of 16 bits or as fp32: element (row, column) to
 /// `place(row, column)`, of numbers of 16 bits two columns side by side at once.

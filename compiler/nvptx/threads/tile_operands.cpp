@@ -1,6 +1,7 @@
 #include "compiler/nvptx/threads/tile_operands.h"
 
 #include "compiler/nvptx/ptx/async_copy.h"
+#include "compiler/nvptx/tile_gpu/multiply.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace tilewright::nvptx {
@@ -83,6 +84,11 @@ SmallVector<SmallVector<Value>> RightTile::fragments(Num shared, int64_t k) {
                             k % lines.depth);
 }
 
+WgmmaOperand RightTile::forWgmma(Num shared, int64_t k) const {
+  if (lines.depthIsMinor) return {shared + k / lines.depth * lines.bytes(), true};
+  return {shared + k * kLineBytes, false, lines.depth * kLineBytes};
+}
+
 bool isCopiedToShared(const Lowering &lowering, tile::TransposeOp op) {
   return llvm::all_of(op->getUsers(), [&](Operation *user) {
     auto product = dyn_cast<tile::DotOp>(user);
@@ -99,9 +105,10 @@ CopiesAhead::CopiesAhead(Lowering &lowering) : lowering(lowering) {
     hasContracts |= isa<tile::ContractOp>(op);
     auto product = dyn_cast<tile::DotOp>(op);
     if (!product || multiplyFor(product) != Multiply::mma16) return;
-    Group &group = blocks[op->getBlock()];
+    hasWgmma |= isByWgmma(product, lowering.layouts(), lowering.options());
+    auto &products = blocks[op->getBlock()].products;
     tile::LoadOp load = copiedLoadOf(lowering, product);
-    if (load && isKnownAt(load, group.empty() ? op : group.front())) group.push_back(product);
+    if (load && isKnownAt(load, products.empty() ? op : products.front())) products.push_back(product);
   });
   if (hasContracts) return;
   kernel.walk([&](tile::LoadOp load) { addLeft(load); });
@@ -113,19 +120,43 @@ CopiesAhead::CopiesAhead(Lowering &lowering) : lowering(lowering) {
   };
   const bool areNested = llvm::any_of(blocks, [&](const auto &entry) { return holdsOther(entry.first); });
   for (auto &[block, group] : blocks)
-    if (group.size() > 1) add(group, areNested ? bytes_ : behindLefts);
+    if (group.products.size() > 1) add(group, areNested ? bytes_ : behindLefts);
   if (bytes_ <= lowering.options().sharedLimit / 2) return;
-  lefts.clear(), copies.clear(), groups.clear(), bytes_ = 0; // the other half is for everything else
+  lefts.clear(), groups.clear(), bytes_ = 0; // the other half is for everything else
 }
 
-void CopiesAhead::add(const Group &group, int64_t begin) {
-  groups[group.front()] = group;
-  for (auto [number, product] : llvm::enumerate(group)) {
-    copies[product] = {begin, int64_t(number)};
+void CopiesAhead::add(Group group, int64_t begin) {
+  for (tile::DotOp product : group.products) {
+    group.offsets.push_back(begin);
     begin += RightTile(lowering, product, *lowering.layouts().ofProduct(product).columns).bytes();
   }
-  counts[group.front()->getBlock()] = group.size();
   bytes_ = std::max(bytes_, begin);
+  groups.push_back(std::move(group));
+}
+
+const CopiesAhead::Group *CopiesAhead::groupOf(tile::DotOp op) const {
+  auto found =
+      llvm::find_if(groups, [&](const Group &group) { return llvm::is_contained(group.products, op); });
+  return found == groups.end() ? nullptr : &*found;
+}
+
+void CopiesAhead::start(tile::DotOp op) const {
+  const Group *group = groupOf(op);
+  if (!group || group->products.front() != op) return;
+  lowering.order().barrier();
+  for (auto [product, offset] : llvm::zip(group->products, group->offsets))
+    RightTile(lowering, product, *lowering.layouts().ofProduct(product).columns).store(memory() + offset);
+}
+
+std::optional<Num> CopiesAhead::placeOf(tile::DotOp op) const {
+  const Group *group = groupOf(op);
+  if (!group) return std::nullopt;
+  return memory() + group->offsets[llvm::find(group->products, op) - group->products.begin()];
+}
+
+int64_t CopiesAhead::startedAfter(tile::DotOp op) const {
+  const auto &products = groupOf(op)->products;
+  return products.end() - llvm::find(products, op) - 1;
 }
 
 void CopiesAhead::addLeft(tile::LoadOp load) {
@@ -138,7 +169,7 @@ void CopiesAhead::addLeft(tile::LoadOp load) {
   bytes_ += LeftLines(first, *rows).bytes();
 }
 
-void CopiesAhead::startLeft(tile::LoadOp load, Num memory) const {
+void CopiesAhead::startLeft(tile::LoadOp load) const {
   const Left &left = lefts.find(load)->second;
   const LeftLines lines(cast<tile::DotOp>(*load->user_begin()), *left.rows);
   const MemoryView &view = lowering.view(load.getView());
@@ -146,33 +177,14 @@ void CopiesAhead::startLeft(tile::LoadOp load, Num memory) const {
   lowering.order().barrier();
   LineOperand operand(lowering, strip, Side::left, lines.lines.depth);
   for (int64_t part = 0; part < lines.parts; ++part)
-    operand.copy(memory + (left.offset + part * lines.lines.bytes()),
+    operand.copy(memory() + (left.offset + part * lines.lines.bytes()),
                  lowering.scalar(load.getOffsets()[1]) + part * lines.lines.depth);
   commitCopies(lowering.emitter());
 }
 
-std::optional<Num> CopiesAhead::placeOfLeft(tile::DotOp op, Num memory) const {
+std::optional<Num> CopiesAhead::placeOfLeft(tile::DotOp op) const {
   auto found = lefts.find(op.getA().getDefiningOp());
-  return found == lefts.end() ? std::nullopt : std::optional(memory + found->second.offset);
-}
-
-void CopiesAhead::start(tile::DotOp op, Num memory) const {
-  auto found = groups.find(op);
-  if (found == groups.end()) return;
-  lowering.order().barrier();
-  for (tile::DotOp product : found->second) {
-    const TileLayout layout = lowering.layouts().ofProduct(product);
-    RightTile(lowering, product, *layout.columns).store(*placeOf(product, memory));
-  }
-}
-
-std::optional<Num> CopiesAhead::placeOf(tile::DotOp op, Num memory) const {
-  auto found = copies.find(op);
-  return found == copies.end() ? std::nullopt : std::optional(memory + found->second.offset);
-}
-
-int64_t CopiesAhead::startedAfter(tile::DotOp op) const {
-  return counts.lookup(op->getBlock()) - 1 - copies.lookup(op).number;
+  return found == lefts.end() ? std::nullopt : std::optional(memory() + found->second.offset);
 }
 
 } // namespace tilewright::nvptx

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "compiler/nvptx/ptx/wgmma.h"
 #include "compiler/nvptx/threads/line_operand.h"
 
 namespace tilewright::nvptx {
@@ -15,8 +16,8 @@ struct LeftLines {
   int64_t parts;
 };
 
-/// The right operand K×N of a product of tiles by mma.sync, in lines of shared memory. Where it is a load of
-/// memory that the kernel does not write, or such a load transposed, cp.async brings it there.
+/// The right operand K×N of a product of tiles by tensor cores, in lines of shared memory. Where it is a load
+/// of memory that the kernel does not write, or such a load transposed, cp.async brings it there.
 class RightTile {
 public:
   RightTile(Lowering &lowering, tile::DotOp op, const layout::AxisMap &columns);
@@ -24,6 +25,8 @@ public:
   int64_t bytes() const { return parts * lines.bytes(); }
   void store(Num shared);
   SmallVector<SmallVector<Value>> fragments(Num shared, int64_t k);
+  /// Depths [k, k + 64) for wgmma.
+  WgmmaOperand forWgmma(Num shared, int64_t k) const;
 
 private:
   void copy(Num shared, tile::LoadOp load);
@@ -47,39 +50,42 @@ public:
   explicit CopiesAhead(Lowering &lowering);
 
   int64_t bytes() const { return bytes_; }
+  /// Of all operands of products of tiles in shared memory, copied ahead or not.
+  int64_t alignment() const { return hasWgmma ? 1024 : 16; }
   /// Takes the shared memory that all of them need.
   void place() { offset = lowering.chip().take(bytes_); }
   Num memory() const { return lowering.chip().at(offset); } ///< its address
   /// Starts all copies of the block whose first product this is; a barrier stands ahead of them.
-  void start(tile::DotOp op, Num memory) const;
-  /// Where the operand is in `memory`; none: it is not copied ahead.
-  std::optional<Num> placeOf(tile::DotOp op, Num memory) const;
+  void start(tile::DotOp op) const;
+  /// Where the operand is; none: it is not copied ahead.
+  std::optional<Num> placeOf(tile::DotOp op) const;
   /// Copies that started behind this operand's.
   int64_t startedAfter(tile::DotOp op) const;
 
   /// Of loads that nothing but products takes, on their left.
   bool isLeft(mlir::Operation *load) const { return lefts.count(load); }
-  void startLeft(tile::LoadOp load, Num memory) const;
-  std::optional<Num> placeOfLeft(tile::DotOp op, Num memory) const;
+  void startLeft(tile::LoadOp load) const;
+  std::optional<Num> placeOfLeft(tile::DotOp op) const;
 
 private:
-  struct Copy {
-    int64_t offset, number;
-  };
   struct Left {
     int64_t offset;
     const layout::AxisMap *rows;
   };
+  /// The products of a block whose right operands are copied ahead, and where each is.
+  struct Group {
+    SmallVector<tile::DotOp, 2> products;
+    SmallVector<int64_t, 2> offsets;
+  };
   void addLeft(tile::LoadOp load);
-  using Group = SmallVector<tile::DotOp, 2>;
-  void add(const Group &group, int64_t begin);
+  void add(Group group, int64_t begin);
+  const Group *groupOf(tile::DotOp op) const;
 
   Lowering &lowering;
-  llvm::DenseMap<mlir::Operation *, Copy> copies;
-  llvm::DenseMap<mlir::Operation *, Group> groups; ///< by their first products
-  llvm::DenseMap<mlir::Block *, int64_t> counts;
+  std::vector<Group> groups;
   llvm::DenseMap<mlir::Operation *, Left> lefts; ///< by their loads
   int64_t bytes_ = 0, offset = 0;
+  bool hasWgmma = false;
 };
 
 } // namespace tilewright::nvptx

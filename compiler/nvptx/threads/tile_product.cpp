@@ -1,11 +1,15 @@
-// Products of two tiles: by mma.sync where both hold numbers of one 16-bit type, else by fp32 multiply-adds.
+// Products of two tiles: by wgmma or mma.sync where both hold numbers of one 16-bit type, else by fp32
+// multiply-adds.
 
 #include "compiler/nvptx/ptx/async_copy.h"
+#include "compiler/nvptx/ptx/mbarrier.h"
 #include "compiler/nvptx/threads/exchange.h"
 #include "compiler/nvptx/threads/fragment_product.h"
 #include "compiler/nvptx/threads/memory_access.h"
 #include "compiler/nvptx/threads/tile_operands.h"
+#include "compiler/nvptx/tile_gpu/multiply.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 namespace tilewright::nvptx {
 
@@ -36,10 +40,10 @@ void storeTile(Lowering &lowering, Value tile, bool asFp32, llvm::function_ref<N
 
 namespace {
 
-constexpr int64_t kBytes = 2, kChunk = 8, kFragmentDepth = 16;
+constexpr int64_t kBytes = 2, kChunk = 8, kFragmentDepth = 16, kWgmmaDepth = 64;
 
 /// The left operand M×K: in the registers that the product's accumulators have in its rows and K columns,
-/// which are what mma.sync takes, or by way of shared memory.
+/// which are what mma.sync and wgmma take, or by way of shared memory.
 class LeftTile {
 public:
   LeftTile(Lowering &lowering, tile::DotOp op, const AxisMap &rows)
@@ -68,6 +72,24 @@ public:
                               k % lines.depth);
   }
 
+  /// Depths [k, k + 64) of this warpgroup's rows for wgmma.
+  WgmmaLeft forWgmma(Num shared, int64_t k, bool isStored) {
+    if (!isInRegisters || isStored) {
+      const SharedTile &lines = shape.lines;
+      constexpr int64_t kThreads = 128; // of a warpgroup
+      Num first = lowering.layouts().threads() > kThreads ? e.thread() / kThreads * 64 : e.i32(0); // row
+      return {WgmmaOperand{shared + k / lines.depth * lines.bytes() + first * kLineBytes, true},
+              rows.registers() > 2 ? rows.offsets[2] : 0,
+              {}};
+    }
+    WgmmaLeft left;
+    left.fragments.resize(rows.registers() / 2);
+    for (int64_t at = k; at < k + kWgmmaDepth; at += kFragmentDepth)
+      for (auto [list, words] : llvm::zip(left.fragments, fragmentsOfRegisters(at)))
+        list.push_back(words);
+    return left;
+  }
+
 private:
   /// Register q of a fragment: rows g + 8·(q%2), depth 2t + 8·(q/2) and the next (see fragments.h); of
   /// accumulators these are row register q%2 of two and column registers 2·(q/2) and the next of four.
@@ -94,28 +116,47 @@ private:
   bool isInRegisters;
 };
 
-SmallVector<Value> multiplyByMma(Lowering &lowering, tile::DotOp op, TileLayout layout,
-                                 const CopiesAhead &ahead) {
-  Emitter &e = lowering.emitter();
-  LeftTile left(lowering, op, *layout.rows);
-  RightTile right(lowering, op, *layout.columns);
-  const Num memory = ahead.memory();
-  ahead.start(op, memory);
-  const std::optional<Num> leftPlace = ahead.placeOfLeft(op, memory), rightPlace = ahead.placeOf(op, memory);
+/// What a product adds to: a tile, or nothing.
+SmallVector<Value> firstSums(Lowering &lowering, TileLayout layout, Value added) {
+  return added ? lowering.elements().evaluateAll(added)
+               : SmallVector<Value>(layout.registers(), lowering.emitter().f32(0));
+}
+
+/// Addresses of the operands that are in shared memory.
+struct TilePlaces {
+  Num left, right;
+  bool leftIsStored; ///< whatever registers hold
+};
+
+/// Behind it, all threads may read both operands.
+TilePlaces bringOperands(Lowering &lowering, tile::DotOp op, LeftTile &left, RightTile &right,
+                         const CopiesAhead &ahead, bool toWgmma) {
+  ahead.start(op);
+  const std::optional<Num> leftPlace = ahead.placeOfLeft(op), rightPlace = ahead.placeOf(op);
   if (!leftPlace)
     lowering.elements().evaluateAll(op.getA()); // ahead of the barrier, which waits for the slowest thread
   const int64_t ofLeft = leftPlace ? 0 : left.bytes(), ofRight = rightPlace ? 0 : right.bytes();
-  const Num exchanged = ofLeft + ofRight ? lowering.chip().exchange(ofLeft + ofRight) : memory;
+  const Num exchanged = ofLeft + ofRight ? lowering.chip().exchange(ofLeft + ofRight) : ahead.memory();
   const Num leftMemory = leftPlace.value_or(exchanged), rightMemory = rightPlace.value_or(exchanged + ofLeft);
   if (!rightPlace) right.store(rightMemory);
   if (!leftPlace) left.store(leftMemory);
-  waitForCopies(e, rightPlace ? ahead.startedAfter(op) : 0);
+  waitForCopies(lowering.emitter(), rightPlace ? ahead.startedAfter(op) : 0);
+  if (toWgmma) fenceAsyncProxy(lowering.emitter());
   lowering.order().barrier();
+  return {leftMemory, rightMemory, leftPlace.has_value()};
+}
+
+SmallVector<Value> multiplyByMma(Lowering &lowering, tile::DotOp op, TileLayout layout,
+                                 const CopiesAhead &ahead, Value added) {
+  Emitter &e = lowering.emitter();
+  LeftTile left(lowering, op, *layout.rows);
+  RightTile right(lowering, op, *layout.columns);
+  const TilePlaces at = bringOperands(lowering, op, left, right, ahead, /*toWgmma=*/false);
   const Type element = tile::elementOf(op.getA().getType());
   const MmaInstruction instruction{kFragmentDepth, element.isBF16() ? "bf16" : "f16"};
-  SmallVector<Value> sums(layout.registers(), e.f32(0));
+  SmallVector<Value> sums = firstSums(lowering, layout, added);
   for (int64_t k = 0; k < tile::columnsOf(op.getA().getType()); k += kFragmentDepth) {
-    auto a = left.fragments(leftMemory, k, leftPlace.has_value()), b = right.fragments(rightMemory, k);
+    auto a = left.fragments(at.left, k, at.leftIsStored), b = right.fragments(at.right, k);
     for (int64_t m = 0; m < layout.rows->registers() / 2; ++m)
       for (int64_t n = 0; n < layout.columns->registers() / 2; ++n)
         addFragments(e, instruction, {sums, layout.columns->registers(), m, n}, a[m], b[n]);
@@ -123,9 +164,29 @@ SmallVector<Value> multiplyByMma(Lowering &lowering, tile::DotOp op, TileLayout 
   return sums;
 }
 
-/// Both operands go to panels as a whole.
-SmallVector<Value> multiplyByFma(Lowering &lowering, tile::DotOp op, TileLayout layout) {
+/// The instructions are asynchronous; the threads wait for them here.
+SmallVector<Value> multiplyByWgmma(Lowering &lowering, tile::DotOp op, TileLayout layout,
+                                   const CopiesAhead &ahead, Value added) {
   Emitter &e = lowering.emitter();
+  LeftTile left(lowering, op, *layout.rows);
+  RightTile right(lowering, op, *layout.columns);
+  const TilePlaces at = bringOperands(lowering, op, left, right, ahead, /*toWgmma=*/true);
+  const Value none = e.b.create<LLVM::UndefOp>(e.b.getF32Type()); // the first instruction replaces it
+  Accumulators sums =
+      fromRows(added ? lowering.elements().evaluateAll(added) : SmallVector<Value>(layout.registers(), none),
+               layout.columns->registers());
+  std::optional<Num> adds = added ? std::nullopt : std::optional(e.i32(0));
+  fenceProducts(e);
+  for (int64_t k = 0; k < tile::columnsOf(op.getA().getType()); k += kWgmmaDepth)
+    addProducts(e, left.forWgmma(at.left, k, at.leftIsStored), right.forWgmma(at.right, k),
+                tile::elementOf(op.getA().getType()), sums, std::exchange(adds, std::nullopt));
+  commitProducts(e);
+  waitForProducts(e, sums);
+  return byRows(sums);
+}
+
+/// Both operands go to panels as a whole.
+SmallVector<Value> multiplyByFma(Lowering &lowering, tile::DotOp op, TileLayout layout, Value added) {
   const int64_t depth = tile::tileType(op.getA()).getDimSize(1);
   const int64_t leftStride = panelStride(*layout.rows), rightStride = panelStride(*layout.columns);
   lowering.elements().evaluateAll(op.getA()), lowering.elements().evaluateAll(op.getB());
@@ -136,16 +197,46 @@ SmallVector<Value> multiplyByFma(Lowering &lowering, tile::DotOp op, TileLayout 
   storeTile(lowering, op.getB(), /*asFp32=*/true,
             [&](Num k, Num column) { return right + (k * rightStride + column) * 4; });
   lowering.order().barrier();
-  SmallVector<Value> zeros(layout.registers(), e.f32(0));
-  return multiplyPanels(lowering, layout, left, right, depth, zeros);
+  return multiplyPanels(lowering, layout, left, right, depth, firstSums(lowering, layout, added));
 }
 
 } // namespace
 
-SmallVector<Value> emitDot(Lowering &lowering, tile::DotOp op, const CopiesAhead &ahead) {
+/// Whether a tile that is used in the block of `op` can be made where that stands: by element-wise ops, of
+/// what is known there.
+static bool canBeMadeAt(Value tile, Operation *op) {
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  SmallVector<Value> open{tile};
+  while (!open.empty()) {
+    Operation *maker = open.pop_back_val().getDefiningOp();
+    if (!maker || maker->getBlock() != op->getBlock() || maker->isBeforeInBlock(op)) continue;
+    if (!isElementwise(maker)) return false;
+    if (seen.insert(maker).second) open.append(maker->operand_begin(), maker->operand_end());
+  }
+  return true;
+}
+
+/// The addition that alone takes a product's result, and the tile to which it adds, if that can be the first
+/// of the product's sums: they are then one set of registers.
+static std::pair<arith::AddFOp, Value> additionOf(tile::DotOp op, const Layouts &layouts) {
+  auto sum = op.getResult().hasOneUse() ? dyn_cast<arith::AddFOp>(*op->user_begin()) : arith::AddFOp();
+  if (!sum || sum->getBlock() != op->getBlock()) return {};
+  const Value other = sum.getLhs() == op.getResult() ? sum.getRhs() : sum.getLhs();
+  const bool canStart = layouts.of(other) == layouts.ofProduct(op) && canBeMadeAt(other, op);
+  return canStart ? std::pair{sum, other} : std::pair{arith::AddFOp(), Value()};
+}
+
+void emitDot(Lowering &lowering, tile::DotOp op, const CopiesAhead &ahead) {
   const TileLayout layout = lowering.layouts().ofProduct(op);
-  return multiplyFor(op) == Multiply::mma16 ? multiplyByMma(lowering, op, layout, ahead)
-                                            : multiplyByFma(lowering, op, layout);
+  auto [sum, added] = additionOf(op, lowering.layouts());
+  SmallVector<Value> sums;
+  if (multiplyFor(op) == Multiply::fma)
+    sums = multiplyByFma(lowering, op, layout, added);
+  else if (isByWgmma(op, lowering.layouts(), lowering.options()))
+    sums = multiplyByWgmma(lowering, op, layout, ahead, added);
+  else
+    sums = multiplyByMma(lowering, op, layout, ahead, added);
+  lowering.elements().set(sum ? sum.getResult() : op.getResult(), std::move(sums));
 }
 
 } // namespace tilewright::nvptx

@@ -1,33 +1,9 @@
 #include "compiler/nvptx/tile_gpu/axis_meetings.h"
-#include "compiler/nvptx/tile_gpu/layouts.h"
+#include "compiler/nvptx/tile_gpu/multiply.h"
 
 namespace tilewright::nvptx {
 
 using namespace mlir;
-using layout::AxisMap;
-
-/// The bits of the thread's number that move along an axis, from bit `first` on, in the order of their
-/// strides.
-static std::vector<int> bitsFrom(int first, const AxisMap &map) {
-  std::vector<int> bits;
-  for (const layout::ThreadBit &bit : map.bits)
-    if (bit.bit >= first) bits.push_back(bit.bit);
-  return bits;
-}
-
-/// Whether a product's instructions leave its accumulators in a layout.
-static bool isLeftBy(Multiply multiply, TileLayout layout) {
-  constexpr int kWarpBit = 5, kWarpgroupBit = 7;
-  const AxisMap &rows = *layout.rows, &columns = *layout.columns;
-  if (multiply == Multiply::fma)
-    return rows == layout::blockedMap(rows.extent, bitsFrom(0, rows), kRegisterTileRun) &&
-           columns == layout::blockedMap(columns.extent, bitsFrom(0, columns), kRegisterTileRun);
-  if (multiply == Multiply::wgmma)
-    return rows == layout::warpgroupRows(rows.extent, int(bitsFrom(kWarpgroupBit, rows).size())) &&
-           columns == layout::accumulatorColumns(columns.extent, bitsFrom(kWarpgroupBit, columns));
-  return rows == layout::accumulatorRows(rows.extent, bitsFrom(kWarpBit, rows)) &&
-         columns == layout::accumulatorColumns(columns.extent, bitsFrom(kWarpBit, columns));
-}
 
 static LogicalResult checkResult(Operation *op, Value tile, const Layouts &layouts) {
   const TileLayout layout = layouts.of(tile);
@@ -53,7 +29,8 @@ static LogicalResult checkMeetings(Operation *op, const Layouts &layouts) {
 
 static LogicalResult checkProduct(Operation *product, const Layouts &layouts,
                                   const LoweringOptions &options) {
-  if (isLeftBy(multiplyFor(product, options), layouts.ofProduct(product))) return success();
+  if (auto dot = dyn_cast<tile::DotOp>(product); dot && isByWgmma(dot, layouts, options)) return success();
+  if (canHold(layouts.ofProduct(product), multiplyFor(product, options))) return success();
   return product->emitError("has accumulators in a layout that its instructions do not leave them in");
 }
 

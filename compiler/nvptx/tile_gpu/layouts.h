@@ -13,20 +13,6 @@ namespace tilewright::nvptx {
 
 bool isTile(mlir::Value value);
 
-/// What multiplies the operands of a product.
-enum class Multiply {
-  wgmma, ///< wgmma of a warpgroup on shared memory: bf16, f16, or fp32 rounded to TF32
-  mma16, ///< mma.sync m16n8k16 on bf16 or f16
-  tf32,  ///< mma.sync m16n8k8 on fp32 operands rounded to TF32
-  fma,   ///< fp32 multiply-adds
-};
-
-Multiply multiplyFor(mlir::Type left, mlir::Type right, const LoweringOptions &options);
-/// Of a product of tiles: mma16 or fma.
-Multiply multiplyFor(tile::DotOp op);
-/// Of either.
-Multiply multiplyFor(mlir::Operation *product, const LoweringOptions &options);
-
 /// A thread may hold so many numbers of one tile: more than twice what it has registers in all.
 constexpr int64_t kMostRegisters = 512;
 /// Rows and columns of a product by multiply-adds are held in runs of so many.

@@ -37,6 +37,22 @@ func.func @contracted(%x: f32, %y: f32) -> f32 {
   return %e : f32
 }
 
+// A scalar factor of the minuend goes into the multiplication that is there anyway.
+// CHECK-LABEL: func.func @product(
+// CHECK-SAME: %[[X:.*]]: f32, %[[Y:.*]]: f32, %[[SCALE:.*]]: f32
+// CHECK: %[[NUMBER:.*]] = math.absf %[[X]]
+// CHECK-DAG: %[[SUBTRACTED:.*]] = arith.mulf %[[Y]], %{{.*}} : f32
+// CHECK-DAG: %[[FACTOR:.*]] = arith.mulf %[[SCALE]], %{{.*}} : f32
+// CHECK: %[[POWER:.*]] = math.fma %[[NUMBER]], %[[FACTOR]], %[[SUBTRACTED]]
+// CHECK: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f"(%[[POWER]])
+func.func @product(%x: f32, %y: f32, %scale: f32) -> f32 {
+  %n = math.absf %x : f32
+  %m = arith.mulf %n, %scale : f32
+  %d = arith.subf %m, %y : f32
+  %e = math.exp %d fastmath<contract> : f32
+  return %e : f32
+}
+
 // CHECK-LABEL: func.func @scaled(
 // CHECK-SAME: %[[X:.*]]: f32, %[[Y:.*]]: f32
 // CHECK-DAG: %[[N:.*]] = arith.constant -8.000000e+00 : f32

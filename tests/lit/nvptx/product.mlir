@@ -1,6 +1,7 @@
 // RUN: tile-opt %s --assign-layouts --lower-to-threads=shared-limit=166912 --canonicalize --cse | FileCheck %s
 // RUN: tile-opt %s --assign-layouts=tf32 --lower-to-threads="shared-limit=166912 tf32" --canonicalize --cse | FileCheck %s --check-prefix=TF32
 // RUN: tile-opt %s --assign-layouts --lower-to-threads="shared-limit=166912 raster-rows=8" --canonicalize --cse | FileCheck %s --check-prefix=RASTER
+// RUN: tile-opt %s --assign-layouts=wgmma --lower-to-threads="shared-limit=232448 wgmma" --canonicalize --cse | FileCheck %s --check-prefix=WGMMA
 
 // 128×128 in four warps of 64×64; three stages of 2·128·64 bf16.
 // CHECK-LABEL: func.func @bf16(
@@ -151,5 +152,40 @@ func.func @part(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xb
   %x = tile.contract %a[%c0] contracting 1, %b[%c0] contracting 0 part %p of 3
       : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>
   tile.store %x, %c[%c0, %c0] : tensor<128x128xf32>, !tile.view<?x?xf32>
+  return
+}
+
+// Products of tiles by a warpgroup: the left operand from lines of shared memory, then the rounded result from registers,
+// the right one along the contracted axis (K-major) and across it. Nothing but the last product's sums is added up.
+// CHECK-LABEL: func.func @warpgroup(
+// CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// WGMMA-LABEL: func.func @warpgroup(
+// WGMMA-SAME: threads = 128 : i64
+// WGMMA: nvvm.cp.async.shared.global
+// WGMMA: nvvm.cp.async.wait.group
+// WGMMA-NEXT: nvvm.fence.proxy
+// WGMMA-NEXT: nvvm.barrier0
+// WGMMA-NEXT: nvvm.wgmma.fence.aligned
+// WGMMA: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{.*}}, left, right, addsFirst, 1, 1, 0, 0;
+// WGMMA: nvvm.wgmma.commit.group.sync.aligned
+// WGMMA-NEXT: wgmma.wait_group.sync.aligned 0;
+// WGMMA: cvt.rn.bf16x2.f32
+// WGMMA: wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {{.*}}}, right, adds, 1, 1, 1;
+// WGMMA-NOT: mma.sync
+// WGMMA-NOT: arith.addf
+func.func @warpgroup(%q: !tile.view<?x?xbf16> {tile.name = "q"}, %k: !tile.view<?x?xbf16> {tile.name = "k"},
+                     %v: !tile.view<?x?xbf16> {tile.name = "v"}, %o: !tile.view<?x?xf32> {tile.name = "o", tile.written})
+    attributes {tile.kernel} {
+  %c0 = arith.constant 0 : index
+  %a = tile.load %q[%c0, %c0] : !tile.view<?x?xbf16> -> tensor<64x64xbf16>
+  %b = tile.load %k[%c0, %c0] : !tile.view<?x?xbf16> -> tensor<128x64xbf16>
+  %t = tile.transpose %b : tensor<128x64xbf16>
+  %s = tile.dot %a, %t : tensor<64x64xbf16>, tensor<64x128xbf16>
+  %p = arith.truncf %s : tensor<64x128xf32> to tensor<64x128xbf16>
+  %w = tile.load %v[%c0, %c0] : !tile.view<?x?xbf16> -> tensor<128x64xbf16>
+  %before = tile.load %o[%c0, %c0] : !tile.view<?x?xf32> -> tensor<64x64xf32>
+  %x = tile.dot %p, %w : tensor<64x128xbf16>, tensor<128x64xbf16>
+  %y = arith.addf %before, %x : tensor<64x64xf32>
+  tile.store %y, %o[%c0, %c0] : tensor<64x64xf32>, !tile.view<?x?xf32>
   return
 }
