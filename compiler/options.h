@@ -29,7 +29,8 @@ struct Schedule {
                         ///< operands stay in L2; 0: chosen
   int64_t rowBlock = 0; ///< columns of a streamed row's blocks; 0: chosen
   int rowUnroll = 0;    ///< so many of those blocks are one in the row's interior; 0: chosen
-  int64_t rowBytes = 0; ///< nvptx: as many bytes of a streamed row are kept in shared memory between sweeps
+  int64_t rowBytes = 0; ///< nvptx: as many bytes of a streamed row are kept in shared memory between sweeps;
+                        ///< a longer row is slow
   int rowPartners = 1;  ///< sm_90: so many CTAs of a cluster share the columns of a streamed row
 };
 

@@ -60,6 +60,8 @@ llvm::DenseMap<Operation *, Value> cutViews(TileBuilder &b, ArrayRef<Operation *
 /// row, and before it the block with the position that all rows compare theirs with:
 ///
 ///     interior:  0, B, …  without that block        rest:  that block in smaller ones, then what is left
+///
+/// Where rows are kept on chip, the interior is what there is room for.
 class SweepEmitter {
 public:
   SweepEmitter(TileBuilder &b, ArrayRef<Operation *> ops, Value width, int64_t partners, KeptRows &kept)
@@ -108,18 +110,22 @@ private:
       keptEnd = kept.kept;
       emitCopies(keptEnd);
     }
+    if (keeps) end = keptEnd;
     leaveOut(comparedPosition(ops));
-    Value others = keeps ? ahead(keptEnd) : keptEnd;
-    Value begin = add(others, first);
+    if (!keeps) emitInterior(blocks);
+    if (cuts(blocks)) emitCut(blocks.rest);
+    emitRest(blocks.rest);
+    if (keeps) emitLoop(first, ahead(end), stride, {block, true, &kept.places}, interiorColumn());
+  }
+
+  void emitInterior(SweepBlocks blocks) {
+    Value begin = first;
     if (Value kept = exponentialsEnd(blocks)) {
       Value split = ahead(kept);
       emitLoop(begin, split, stride, {block, true, nullptr, true}, interiorColumn());
       begin = split;
     }
     emitLoop(begin, ahead(end), stride, {block, true}, interiorColumn());
-    if (cuts(blocks)) emitCut(blocks.rest);
-    emitRest(blocks.rest);
-    if (keeps) emitLoop(first, others, stride, {block, true, &kept.places}, interiorColumn());
   }
 
   using ToColumn = std::function<Value(TileBuilder &, Value)>;
