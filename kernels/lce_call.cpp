@@ -74,13 +74,20 @@ StatusOr<Config> pinnedOrPlanned(const Request &request, const LinearCrossEntrop
   return configOf(configuration, request, device);
 }
 
+StatusOr<CallPlan> planCall(const LinearCrossEntropyTensors &tensors,
+                            const LinearCrossEntropyOptions &options, const DeviceInfo &device,
+                            CallPass pass) {
+  TW_ASSIGN_OR_RETURN(const Request request, requestFor(tensors, options, device, pass));
+  TW_ASSIGN_OR_RETURN(const Config config, pinnedOrPlanned(request, options, device));
+  return CallPlan{request, config, schemeFor(request, config.variant)};
+}
+
 StatusOr<Program> plannedProgram(const LinearCrossEntropyTensors &tensors,
                                  const LinearCrossEntropyOptions &options, CallPass pass,
                                  const DeviceInfo &device, TargetKind target) {
-  TW_ASSIGN_OR_RETURN(const Request request, requestFor(tensors, options, device, pass));
-  TW_ASSIGN_OR_RETURN(const Config config, pinnedOrPlanned(request, options, device));
+  TW_ASSIGN_OR_RETURN(const CallPlan call, planCall(tensors, options, device, pass));
   const OptionValues values = {options, options.lmcl.value_or(Margin())};
-  return programFor(schemeFor(request, config.variant), config, values, target);
+  return programFor(call.scheme, call.config, values, target);
 }
 
 StatusOr<std::shared_ptr<const PreparedCall>> prepareCall(Runtime &runtime, const Request &request,

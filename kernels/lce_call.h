@@ -19,6 +19,16 @@ bool areAligned(const LinearCrossEntropyTensors &tensors);
 StatusOr<Config> pinnedOrPlanned(const Request &request, const LinearCrossEntropyOptions &options,
                                  const DeviceInfo &device);
 
+/// How a call is made on such a device.
+struct CallPlan {
+  Request request;
+  Config config;
+  Scheme scheme;
+};
+StatusOr<CallPlan> planCall(const LinearCrossEntropyTensors &tensors,
+                            const LinearCrossEntropyOptions &options, const DeviceInfo &device,
+                            CallPass pass = CallPass::fused);
+
 /// The program of a call that is planned for such a device; nothing is compiled or loaded.
 StatusOr<Program> plannedProgram(const LinearCrossEntropyTensors &tensors,
                                  const LinearCrossEntropyOptions &options, CallPass pass,

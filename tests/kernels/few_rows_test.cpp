@@ -7,6 +7,7 @@
 
 #include "kernels/lce/plan.h"
 #include "kernels/lce/program.h"
+#include "tests/support/fake_device.h"
 
 namespace tilewright::test {
 namespace {
@@ -14,16 +15,6 @@ namespace {
 using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
-
-DeviceInfo h200() {
-  DeviceInfo info;
-  info.memoryBytes = int64_t(150) << 30;
-  info.units = 132;
-  info.sharedBytes = 227 << 10;
-  info.cacheBytes = 60 << 20;
-  info.warpgroups = true;
-  return info;
-}
 
 lce::Request training(int64_t rows, int64_t hidden, int64_t classes) {
   lce::Request request;

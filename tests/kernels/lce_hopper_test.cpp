@@ -17,20 +17,10 @@
 namespace tilewright {
 namespace {
 
+using test::h200;
 using test::LossCall;
 using test::LossCase;
 using ::testing::HasSubstr;
-
-DeviceInfo h200() {
-  DeviceInfo info;
-  info.name = info.fingerprint = "a fake H200";
-  info.memoryBytes = int64_t(150) << 30;
-  info.units = 132;
-  info.sharedBytes = 227 << 10;
-  info.cacheBytes = 60 << 20;
-  info.warpgroups = true;
-  return info;
-}
 
 bool isProduct(const std::string &kernel) {
   return kernel == "lce_forward" || kernel == "lce_fix_up_again" || kernel == "lce_dx" ||

@@ -5,9 +5,12 @@
 #include "kernels/lce/plan.h"
 #include "kernels/lce/tensors.h"
 #include "kernels/lce/tiling.h"
+#include "tests/support/fake_device.h"
 
 namespace tilewright::lce {
 namespace {
+
+using test::h200;
 
 Request problem(int64_t rows, int64_t hidden, int64_t classes, ElementType element = ElementType::f32) {
   Request p;
@@ -176,15 +179,6 @@ TEST(Plan, PartsOfTheClassesKeepThreadsBusyWithFewRows) {
 }
 
 // What follows is of an H200, where large problems of bf16 are to run well without having been tuned.
-DeviceInfo h200() {
-  DeviceInfo info = machine(132);
-  info.memoryBytes = int64_t(150754820096);
-  info.sharedBytes = 232448;
-  info.cacheBytes = 62914560;
-  info.warpgroups = true;
-  return info;
-}
-
 Request hopperProblem(int64_t rows, int64_t hidden, int64_t classes) {
   Request p = problem(rows, hidden, classes, ElementType::bf16);
   p.aligned = p.tensorCores = true;

@@ -11,6 +11,18 @@
 
 namespace tilewright::test {
 
+/// An H200, as far as the planner can tell.
+inline DeviceInfo h200() {
+  DeviceInfo info;
+  info.name = info.fingerprint = "a fake H200";
+  info.memoryBytes = int64_t(150754820096);
+  info.units = 132;
+  info.sharedBytes = 227 << 10;
+  info.cacheBytes = 60 << 20;
+  info.warpgroups = true;
+  return info;
+}
+
 /// A device in host memory that counts what it is asked for and runs nothing: memory stays as it was
 /// allocated, all bytes 0. It refuses artifacts whose binary begins with "refuse".
 class FakeDevice final : public Device {

@@ -83,9 +83,8 @@ private:
 StatusOr<std::optional<double>> expectedMilliseconds(const DeviceInfo &device,
                                                      const LinearCrossEntropyTensors &tensors,
                                                      const LinearCrossEntropyOptions &options) {
-  TW_ASSIGN_OR_RETURN(const lce::Request request, lce::requestFor(tensors, options, device));
-  TW_ASSIGN_OR_RETURN(const lce::Config config, lce::pinnedOrPlanned(request, options, device));
-  const lce::Scheme scheme = lce::schemeFor(request, config.variant);
+  TW_ASSIGN_OR_RETURN(const lce::CallPlan call, lce::planCall(tensors, options, device));
+  const auto &[request, config, scheme] = call;
   std::optional<double> expected;
   if (lce::isEstimated(scheme, config)) expected = 1000 * lce::estimateCall(scheme, config, device).seconds();
   return expected;

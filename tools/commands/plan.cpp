@@ -79,9 +79,8 @@ Status plan(const Arguments &arguments) {
   LinearCrossEntropyOptions options;
   options.tf32 = type.tf32;
   TW_ASSIGN_OR_RETURN(options.workspaceLimit, arguments.bytes("--workspace-limit", 0));
-  TW_ASSIGN_OR_RETURN(const lce::Request request, lce::requestFor(tensors, options, device));
-  TW_ASSIGN_OR_RETURN(const lce::Config config, lce::pinnedOrPlanned(request, options, device));
-  const lce::Scheme scheme = lce::schemeFor(request, config.variant);
+  TW_ASSIGN_OR_RETURN(const lce::CallPlan call, lce::planCall(tensors, options, device));
+  const auto &[request, config, scheme] = call;
   fmt::print("{}, {} on {}\n  {}: {}\n  {} in the workspace, {} of {} rows\n  {}\n\n", text, type.name(),
              printable(device.name), variantName(config.variant), config.str(),
              byteText(static_cast<double>(lce::workspaceBytes(scheme, config))),
