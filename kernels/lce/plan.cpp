@@ -90,20 +90,25 @@ int64_t leastBytes(const Scheme &scheme, int64_t chunkRows, bool inPlace) {
   return saturatingSum(sums, bytesOfE(scheme, std::min(chunkRows, scheme.rows), scheme.classes));
 }
 
-/// The same chunks with a tail of dX whose parts find room where the chunk's rows of X, and u, were.
-Config withSmallTail(const Scheme &scheme, Config config, const DeviceInfo &device) {
+/// Bytes that parts of dX find where the chunk's rows of X, and u, were.
+int64_t freeTailBytes(const Scheme &scheme, const Config &config) {
   const int64_t rows = std::min(config.chunkRows, scheme.rows);
-  config.tailBytes =
+  const int64_t ofX =
       scheme.terms.margin ? 0 : saturatingProduct(rows, scheme.hidden * elementBytes(scheme.element));
-  if (scheme.dWeight && !scheme.hasSecondPass)
-    config.tailBytes =
-        saturatingSum(config.tailBytes, saturatingProduct(4 * rows, config.weightColumns(scheme)));
+  if (!scheme.dWeight || scheme.hasSecondPass) return ofX;
+  return saturatingSum(ofX, saturatingProduct(4 * rows, config.weightColumns(scheme)));
+}
+
+/// The same chunks with a tail of dX whose parts take so many bytes.
+Config withTail(const Scheme &scheme, Config config, int64_t bytes, const DeviceInfo &device) {
+  config.tailBytes = bytes;
   chooseProducts(scheme, {ProductKind::dHidden}, device, config);
   chooseTail(scheme, device, config);
   return config;
 }
 
-/// With the tail that takes the least time, or else with one that finds room.
+/// With the tail that takes the least time, or else with one for which the limit leaves room, or with one
+/// that needs none.
 std::optional<Config> fitting(const Scheme &scheme, const Config &config, int64_t workspaceLimit,
                               const DeviceInfo &device, int64_t &smallest) {
   const auto fits = [&](const Config &c) {
@@ -113,8 +118,12 @@ std::optional<Config> fitting(const Scheme &scheme, const Config &config, int64_
   };
   if (fits(config)) return config;
   if (!config.hasTail()) return std::nullopt;
-  const Config lean = withSmallTail(scheme, config, device);
-  return fits(lean) ? std::optional(lean) : std::nullopt;
+  const Config lean = withTail(scheme, config, freeTailBytes(scheme, config), device);
+  if (!fits(lean)) return std::nullopt;
+  if (scheme.hasSecondPass) return lean; // which needs what is left for E
+  const int64_t left = workspaceLimit - workspaceBytes(scheme, lean);
+  const Config wider = withTail(scheme, config, saturatingSum(lean.tailBytes, left), device);
+  return fits(wider) ? wider : lean;
 }
 
 /// The largest chunks that fit; where none do, `smallest` is what the smallest need. On a GPU whose memory is

@@ -178,6 +178,16 @@ TEST(Plan, PartsOfTheClassesKeepThreadsBusyWithFewRows) {
   EXPECT_EQ(planned(problem(4096, 4096, 4096), 0, 16).tail.parts, 1) << "there are blocks enough";
 }
 
+TEST(Plan, PartsOfDxTakeWhatALimitLeaves) {
+  const Request p = problem(1024, 768, 32768);
+  const int64_t limit = int64_t(64) << 20;
+  const Config free = planned(p), limited = planned(p, limit);
+  ASSERT_GT(bytesOf(p, free), limit);
+  EXPECT_LE(bytesOf(p, limited), limit);
+  EXPECT_EQ(limited.chunkRows, free.chunkRows);
+  EXPECT_GE(limited.tail.parts, free.tail.parts * 3 / 4) << limited.str();
+}
+
 // What follows is of an H200, where large problems of bf16 are to run well without having been tuned.
 Request hopperProblem(int64_t rows, int64_t hidden, int64_t classes) {
   Request p = problem(rows, hidden, classes, ElementType::bf16);
