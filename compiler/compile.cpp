@@ -31,11 +31,12 @@ struct Compilation {
   Dump dump;
 };
 
-StatusOr<Compilation> begin(const Kernel &kernel, const Environment &environment) {
+StatusOr<Compilation> begin(const Kernel &kernel, const Target &target, const CompileOptions &options,
+                            const Environment &environment) {
   auto context = std::make_unique<MLIRContext>(MLIRContext::Threading::DISABLED);
   TW_ASSIGN_OR_RETURN(OwningOpRef<ModuleOp> module, buildKernel(kernel, *context));
   std::string tile = irText(*module);
-  Dump dump(environment, kernel.name, sha256(tile));
+  Dump dump(environment, kernel.name, sha256(tile + target.str() + options.str()));
   if (dump.wants(Stage::tile)) dump.write(Stage::tile, tile);
   return Compilation{std::move(context), std::move(module), std::move(dump)};
 }
@@ -125,7 +126,7 @@ StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const Com
                            const Environment &environment) {
   UsesReserve forLlvm;
   auto start = std::chrono::steady_clock::now();
-  TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel, environment));
+  TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel, target, options, environment));
   Artifact artifact = describeKernel(kernel, target, *compilation.module);
   TW_RETURN_IF_ERROR(lowerTiles(compilation, kernel, target, options));
   TW_RETURN_IF_ERROR(lowerToLlvm(compilation, target, options));
@@ -139,7 +140,7 @@ StatusOr<Artifact> compile(const Kernel &kernel, const Target &target, const Com
 StatusOr<std::string> emit(const Kernel &kernel, const Target &target, const CompileOptions &options,
                            Stage stage, const Environment &environment) {
   UsesReserve forLlvm;
-  TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel, environment));
+  TW_ASSIGN_OR_RETURN(Compilation compilation, begin(kernel, target, options, environment));
   if (stage == Stage::tile) return irText(*compilation.module);
   TW_RETURN_IF_ERROR(lowerTiles(compilation, kernel, target, options));
   if (stage == Stage::lowered) return irText(*compilation.module);

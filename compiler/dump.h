@@ -18,7 +18,7 @@ namespace tilewright {
 /// written costs a warning, never the compilation.
 class Dump {
 public:
-  /// `fingerprint` tells kernels of one name apart.
+  /// `fingerprint` tells kernels of one name apart, and what each is compiled for.
   Dump(const Environment &environment, const std::string &kernel, const std::string &fingerprint);
 
   /// Whether TILEWRIGHT_DUMP asks for the stage.
