@@ -191,6 +191,19 @@ void combineAcrossThreads(Lowering &lowering, MutableArrayRef<RegisterSums> sums
   });
 }
 
+void forEachTold(Lowering &lowering, TileLayout layout,
+                 llvm::function_ref<void(int64_t, int64_t, Num, Num, Value)> body) {
+  Emitter &e = lowering.emitter();
+  const int64_t replicas = (lowering.layouts().threads() - 1) & ~layout.threadMask();
+  Value speaks = replicas ? (e.thread() & replicas) == 0 : e.truth(true);
+  for (int64_t r = 0; r < layout.rows->registers(); ++r)
+    for (int64_t c = 0; c < layout.columns->registers(); ++c) {
+      Num row = lowering.position(*layout.rows, r), column = lowering.position(*layout.columns, c);
+      Value tells = e.both(e.both(speaks, row < layout.rows->extent), column < layout.columns->extent);
+      body(r, c, row, column, tells);
+    }
+}
+
 SmallVector<Value> redistribute(Lowering &lowering, ValueRange values, TileLayout from, TileLayout to,
                                 bool transposed) {
   if (!transposed && from == to) return llvm::to_vector(values);
@@ -204,18 +217,12 @@ SmallVector<Value> redistribute(Lowering &lowering, ValueRange values, TileLayou
   Num base = lowering.chip().exchange(from.rows->extent * stride * bytes);
   auto place = [&](Num row, Num column) { return base + (row * stride + column) * bytes; };
 
-  int64_t replicas = (lowering.layouts().threads() - 1) & ~from.threadMask();
-  Value writes = replicas ? (e.thread() & replicas) == 0 : e.truth(true);
-  size_t next = 0;
-  for (int64_t r = 0; r < from.rows->registers(); ++r)
-    for (int64_t c = 0; c < from.columns->registers(); ++c) {
-      Num row = lowering.position(*from.rows, r), column = lowering.position(*from.columns, c);
-      Value live = e.both(e.both(writes, row < from.rows->extent), column < from.columns->extent);
-      Value value = values[next++];
-      value =
-          element.isInteger(1) ? e.b.create<arith::ExtUIOp>(word, value).getResult() : e.bitcast(word, value);
-      e.storeSharedIf(live, place(row, column), value);
-    }
+  forEachTold(lowering, from, [&](int64_t r, int64_t c, Num row, Num column, Value tells) {
+    Value value = values[r * from.columns->registers() + c];
+    value =
+        element.isInteger(1) ? e.b.create<arith::ExtUIOp>(word, value).getResult() : e.bitcast(word, value);
+    e.storeSharedIf(tells, place(row, column), value);
+  });
   lowering.order().barrier();
 
   SmallVector<Value> moved;

@@ -51,6 +51,12 @@ tile::ReduceOp placedMaximum(mlir::Operation *op);
 /// that holds the row: by shuffles within a warp, through shared memory between warps.
 void combineAcrossThreads(Lowering &lowering, llvm::MutableArrayRef<RegisterSums> sums);
 
+/// For each register of a tile its row and column, and whether this thread tells others what is there: of
+/// those that hold the same element one does, and none tells of padding.
+void forEachTold(
+    Lowering &lowering, TileLayout layout,
+    llvm::function_ref<void(int64_t row, int64_t column, Num atRow, Num atColumn, Value tells)> body);
+
 /// A tile's registers in another layout, through shared memory; `transposed`: rows become columns. Either
 /// layout may have replicas and padding.
 SmallVector<Value> redistribute(Lowering &lowering, ValueRange values, TileLayout from, TileLayout to,

@@ -21,21 +21,18 @@ using layout::Side;
 void storeTile(Lowering &lowering, Value tile, bool asFp32, llvm::function_ref<Num(Num, Num)> place) {
   Emitter &e = lowering.emitter();
   const TileLayout from = lowering.layouts().of(tile);
-  const int64_t replicas = (lowering.layouts().threads() - 1) & ~from.threadMask();
-  Value writes = replicas ? (e.thread() & replicas) == 0 : e.truth(true);
-  for (int64_t r = 0; r < from.rows->registers(); ++r)
-    for (int64_t c = 0; c < from.columns->registers(); ++c) {
-      Num row = lowering.position(*from.rows, r), column = lowering.position(*from.columns, c);
-      Value live = e.both(e.both(writes, row < from.rows->extent), column < from.columns->extent);
-      Value value = lowering.elements().evaluate(tile, r, c);
-      if (asFp32)
-        value = value.getType().isF32() ? value : e.widen(value);
-      else if (c % 2 == 0 && isPaired(from, c))
-        value = packPair(e, value, lowering.elements().evaluate(tile, r, ++c));
-      else
-        value = e.bitcast(e.b.getIntegerType(16), value);
-      e.storeSharedIf(live, place(row, column), value);
-    }
+  forEachTold(lowering, from, [&](int64_t r, int64_t c, Num row, Num column, Value tells) {
+    const bool isPair = !asFp32 && isPaired(from, c);
+    if (isPair && c % 2) return; // stored with the one before
+    Value value = lowering.elements().evaluate(tile, r, c);
+    if (asFp32)
+      value = value.getType().isF32() ? value : e.widen(value);
+    else if (isPair)
+      value = packPair(e, value, lowering.elements().evaluate(tile, r, c + 1));
+    else
+      value = e.bitcast(e.b.getIntegerType(16), value);
+    e.storeSharedIf(tells, place(row, column), value);
+  });
 }
 
 namespace {
