@@ -77,7 +77,7 @@ StatusOr<FirstCalls> firstCalls(const LinearProblem &problem, const NumberType &
   TW_ASSIGN_OR_RETURN(found.later, timeOfLater(device, call));
   TW_ASSIGN_OR_RETURN(const LinearOutputs outputs, downloadOutputs(device, tensors));
   TW_ASSIGN_OR_RETURN(const LossErrors errors, sampledErrors(problem, outputs, kSamples));
-  TW_RETURN_IF_ERROR(checkErrors(errors, type));
+  TW_RETURN_IF_ERROR(checkErrors(errors, type, problem.shape.hidden));
   return found;
 }
 

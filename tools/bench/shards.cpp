@@ -201,7 +201,7 @@ private:
   Status add(const std::string &name, std::function<Status()> run, const LinearOutputs &outputs,
              nlohmann::ordered_json row) {
     TW_ASSIGN_OR_RETURN(const LossErrors errors, sampledErrors(problem_, outputs, kSamples));
-    TW_RETURN_IF_ERROR(checkErrors(errors, type_));
+    TW_RETURN_IF_ERROR(checkErrors(errors, type_, problem_.shape.hidden));
     row["name"] = name;
     row["errors"] = errors.str();
     rows_.push_back(std::move(row));
