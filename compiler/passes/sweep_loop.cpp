@@ -102,15 +102,13 @@ private:
     first = firstColumn(block);
     bool isThere = static_cast<bool>(kept.end);
     bool keeps = isThere || keepHere();
-    Value keptEnd = b.index(0);
     if (keeps && isThere) {
       Value isSame = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, end, kept.end);
-      keptEnd = b.create<arith::SelectOp>(isSame, kept.kept, keptEnd);
+      end = b.create<arith::SelectOp>(isSame, kept.kept, b.index(0));
     } else if (keeps) {
-      keptEnd = kept.kept;
-      emitCopies(keptEnd);
+      end = kept.kept;
+      emitCopies();
     }
-    if (keeps) end = keptEnd;
     leaveOut(comparedPosition(ops));
     if (!keeps) emitInterior(blocks);
     if (cuts(blocks)) emitCut(blocks.rest);
@@ -253,8 +251,8 @@ private:
     return b.create<arith::DivUIOp>(b.create<arith::SubIOp>(column, first), b.index(partners));
   }
 
-  /// What is kept, for this partner: copied ahead of everything else.
-  void emitCopies(Value keptEnd) {
+  /// What is kept, the interior, for this partner: copied ahead of everything else.
+  void emitCopies() {
     auto makeBody = [&](OpBuilder &builder, Location loc, Value column, ValueRange) {
       TileBuilder inner(loc, builder);
       SweepBody body(inner, width, block, column, /*isInterior=*/true, false);
@@ -263,7 +261,7 @@ private:
         if (kept.places.contains(op)) body.clone(op, {});
       inner.create<scf::YieldOp>();
     };
-    auto loop = b.create<scf::ForOp>(first, keptEnd, b.index(stride), ValueRange(), makeBody);
+    auto loop = b.create<scf::ForOp>(first, end, b.index(stride), ValueRange(), makeBody);
     loop->setAttr(tile::kSweepAttr, b.getUnitAttr());
   }
 

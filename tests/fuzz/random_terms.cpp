@@ -8,6 +8,7 @@ namespace {
 constexpr ElementType f32 = ElementType::f32, i32 = ElementType::i32;
 constexpr double kBound = 1000;     ///< of a term's numbers
 constexpr double kExact = 16777216; ///< whole numbers up to here are exact in fp32
+constexpr double kExactInBf16 = 256;
 
 template <class Make, class At> TermRef term(int64_t rows, int64_t columns, double bound, Make make, At at) {
   return std::make_shared<Term>(Term{rows, columns, bound, make, at});
@@ -341,7 +342,6 @@ TermRef RandomTerms::reduced(const TermRef &a) {
 
 /// A product of tiles with a right operand from memory, and on the left one from memory or `a`.
 TermRef RandomTerms::tileProduct(const TermRef &a) {
-  constexpr double kExactInBf16 = 256; // integers up to it
   if (shape != Shape::products) return elementwise(a, any());
   const int64_t h = height, w = width, r0 = shift(), c0 = shift();
   const bool ofTile = a->rows == h && a->columns == w && a->bound <= kExactInBf16 && pick(2);
@@ -368,7 +368,6 @@ TermRef RandomTerms::turned(const TermRef &a, const TermRef &b) {
   const int64_t w = width, h = height;
   const bool isFull = a->rows == h && b->rows == h && a->columns == w && b->columns == w && h > 1 && w > 1;
   if (shape == Shape::rows || !isFull) return elementwise(a, b);
-  constexpr double kExactInBf16 = 256; // integers up to it
   const bool isNarrow = std::max(a->bound, b->bound) <= kExactInBf16 && pick(2);
   if (a->bound * b->bound * w * h < kExact && pick(2))
     return term(

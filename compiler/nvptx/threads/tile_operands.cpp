@@ -41,7 +41,7 @@ bool isTransposed(tile::DotOp op) { return op.getB().getDefiningOp<tile::Transpo
 bool isKnownAt(tile::LoadOp load, Operation *op) {
   return llvm::all_of(load->getOperands(), [&](Value operand) {
     Operation *maker = operand.getDefiningOp();
-    return !maker || maker->getBlock() != op->getBlock() || maker->isBeforeInBlock(op);
+    return !maker || isMadeAhead(maker, op);
   });
 }
 
@@ -87,6 +87,10 @@ SmallVector<SmallVector<Value>> RightTile::fragments(Num shared, int64_t k) {
 WgmmaOperand RightTile::forWgmma(Num shared, int64_t k) const {
   if (lines.depthIsMinor) return {shared + k / lines.depth * lines.bytes(), true};
   return {shared + k * kLineBytes, false, lines.depth * kLineBytes};
+}
+
+bool isMadeAhead(Operation *maker, Operation *op) {
+  return maker->getBlock() != op->getBlock() || maker->isBeforeInBlock(op);
 }
 
 bool isCopiedToShared(const Lowering &lowering, tile::TransposeOp op) {

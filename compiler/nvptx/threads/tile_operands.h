@@ -39,6 +39,9 @@ private:
   int64_t parts = 1;        ///< of the contracted axis, one behind the other
 };
 
+/// Whether an operation has run when `op` does: it stands ahead of it, or ahead of a block around it.
+bool isMadeAhead(mlir::Operation *maker, mlir::Operation *op);
+
 /// Whether all that is made of a transposed tile are right operands that are copied from memory.
 bool isCopiedToShared(const Lowering &lowering, tile::TransposeOp op);
 

@@ -43,17 +43,19 @@ constexpr int64_t kBytes = 2, kChunk = 8, kFragmentDepth = 16, kWgmmaDepth = 64;
 /// which are what mma.sync and wgmma take, or by way of shared memory.
 class LeftTile {
 public:
-  LeftTile(Lowering &lowering, tile::DotOp op, const AxisMap &rows)
-      : lowering(lowering), e(lowering.emitter()), tile(op.getA()), rows(rows), shape(op, rows) {
+  /// `isCopied`: cp.async brings it to shared memory, and no thread holds it.
+  LeftTile(Lowering &lowering, tile::DotOp op, const AxisMap &rows, bool isCopied)
+      : lowering(lowering), e(lowering.emitter()), tile(op.getA()), rows(rows), shape(op, rows),
+        isCopied(isCopied) {
     const TileLayout layout = lowering.layouts().of(tile);
-    isInRegisters = *layout.rows == rows &&
+    isInRegisters = !isCopied && *layout.rows == rows &&
                     *layout.columns == layout::accumulatorColumns(tile::columnsOf(tile.getType()), {});
   }
 
-  int64_t bytes() const { return isInRegisters ? 0 : shape.bytes(); }
+  int64_t bytes() const { return isInRegisters || isCopied ? 0 : shape.bytes(); } ///< for `store`
 
   void store(Num shared) {
-    if (isInRegisters) return;
+    if (isInRegisters || isCopied) return;
     const SharedTile &lines = shape.lines;
     storeTile(lowering, tile, /*asFp32=*/false, [&](Num row, Num k) {
       Num inside = k % lines.depth;
@@ -61,20 +63,19 @@ public:
     });
   }
 
-  /// `isStored`: it is in shared memory whatever its registers hold.
-  SmallVector<SmallVector<Value>> fragments(Num shared, int64_t k, bool isStored) {
-    if (isInRegisters && !isStored) return fragmentsOfRegisters(k);
+  SmallVector<SmallVector<Value>> fragments(Num shared, int64_t k) {
+    if (isInRegisters) return fragmentsOfRegisters(k);
     const SharedTile &lines = shape.lines;
     return loadFragmentsByOne(lowering, rows, lines, Side::left, shared + k / lines.depth * lines.bytes(),
                               k % lines.depth);
   }
 
   /// Depths [k, k + 64) of this warpgroup's rows for wgmma.
-  WgmmaLeft forWgmma(Num shared, int64_t k, bool isStored) {
-    if (!isInRegisters || isStored) {
-      const SharedTile &lines = shape.lines;
+  WgmmaLeft forWgmma(Num shared, int64_t k) {
+    if (!isInRegisters) {
       constexpr int64_t kThreads = 128; // of a warpgroup
-      Num first = lowering.layouts().threads() > kThreads ? e.thread() / kThreads * 64 : e.i32(0); // row
+      const SharedTile &lines = shape.lines;
+      Num first = e.thread() / kThreads * rows.position(kThreads, 0);
       return {WgmmaOperand{shared + k / lines.depth * lines.bytes() + first * kLineBytes, true},
               rows.registers() > 2 ? rows.offsets[2] : 0,
               {}};
@@ -110,7 +111,7 @@ private:
   Value tile;
   const AxisMap &rows;
   LeftLines shape;
-  bool isInRegisters;
+  bool isCopied, isInRegisters;
 };
 
 /// What a product adds to: a tile, or nothing.
@@ -119,44 +120,42 @@ SmallVector<Value> firstSums(Lowering &lowering, TileLayout layout, Value added)
                : SmallVector<Value>(layout.registers(), lowering.emitter().f32(0));
 }
 
-/// Addresses of the operands that are in shared memory.
-struct TilePlaces {
-  Num left, right;
-  bool leftIsStored; ///< whatever registers hold
-};
+/// A product's operands where tensor cores take them from, which all threads may read behind the constructor.
+struct TileOperands {
+  TileOperands(Lowering &lowering, tile::DotOp op, TileLayout layout, const CopiesAhead &ahead, bool toWgmma)
+      : left(lowering, op, *layout.rows, ahead.isLeft(op.getA().getDefiningOp())),
+        right(lowering, op, *layout.columns) {
+    ahead.start(op);
+    const std::optional<Num> leftPlace = ahead.placeOfLeft(op), rightPlace = ahead.placeOf(op);
+    if (!leftPlace)
+      lowering.elements().evaluateAll(op.getA()); // ahead of the barrier, which waits for the slowest thread
+    const int64_t ofLeft = left.bytes(), ofRight = rightPlace ? 0 : right.bytes();
+    const Num exchanged = ofLeft + ofRight ? lowering.chip().exchange(ofLeft + ofRight) : ahead.memory();
+    leftMemory = leftPlace.value_or(exchanged), rightMemory = rightPlace.value_or(exchanged + ofLeft);
+    if (!rightPlace) right.store(rightMemory);
+    left.store(leftMemory);
+    waitForCopies(lowering.emitter(), rightPlace ? ahead.startedAfter(op) : 0);
+    if (toWgmma) fenceAsyncProxy(lowering.emitter());
+    lowering.order().barrier();
+  }
 
-/// Behind it, all threads may read both operands.
-TilePlaces bringOperands(Lowering &lowering, tile::DotOp op, LeftTile &left, RightTile &right,
-                         const CopiesAhead &ahead, bool toWgmma) {
-  ahead.start(op);
-  const std::optional<Num> leftPlace = ahead.placeOfLeft(op), rightPlace = ahead.placeOf(op);
-  if (!leftPlace)
-    lowering.elements().evaluateAll(op.getA()); // ahead of the barrier, which waits for the slowest thread
-  const int64_t ofLeft = leftPlace ? 0 : left.bytes(), ofRight = rightPlace ? 0 : right.bytes();
-  const Num exchanged = ofLeft + ofRight ? lowering.chip().exchange(ofLeft + ofRight) : ahead.memory();
-  const Num leftMemory = leftPlace.value_or(exchanged), rightMemory = rightPlace.value_or(exchanged + ofLeft);
-  if (!rightPlace) right.store(rightMemory);
-  if (!leftPlace) left.store(leftMemory);
-  waitForCopies(lowering.emitter(), rightPlace ? ahead.startedAfter(op) : 0);
-  if (toWgmma) fenceAsyncProxy(lowering.emitter());
-  lowering.order().barrier();
-  return {leftMemory, rightMemory, leftPlace.has_value()};
-}
+  LeftTile left;
+  RightTile right;
+  Num leftMemory{nullptr, {}}, rightMemory{nullptr, {}}; ///< addresses, of what is in shared memory
+};
 
 SmallVector<Value> multiplyByMma(Lowering &lowering, tile::DotOp op, TileLayout layout,
                                  const CopiesAhead &ahead, Value added) {
-  Emitter &e = lowering.emitter();
-  LeftTile left(lowering, op, *layout.rows);
-  RightTile right(lowering, op, *layout.columns);
-  const TilePlaces at = bringOperands(lowering, op, left, right, ahead, /*toWgmma=*/false);
+  TileOperands operands(lowering, op, layout, ahead, /*toWgmma=*/false);
   const Type element = tile::elementOf(op.getA().getType());
   const MmaInstruction instruction{kFragmentDepth, element.isBF16() ? "bf16" : "f16"};
   SmallVector<Value> sums = firstSums(lowering, layout, added);
   for (int64_t k = 0; k < tile::columnsOf(op.getA().getType()); k += kFragmentDepth) {
-    auto a = left.fragments(at.left, k, at.leftIsStored), b = right.fragments(at.right, k);
+    auto a = operands.left.fragments(operands.leftMemory, k);
+    auto b = operands.right.fragments(operands.rightMemory, k);
     for (int64_t m = 0; m < layout.rows->registers() / 2; ++m)
       for (int64_t n = 0; n < layout.columns->registers() / 2; ++n)
-        addFragments(e, instruction, {sums, layout.columns->registers(), m, n}, a[m], b[n]);
+        addFragments(lowering.emitter(), instruction, {sums, layout.columns->registers(), m, n}, a[m], b[n]);
   }
   return sums;
 }
@@ -165,9 +164,7 @@ SmallVector<Value> multiplyByMma(Lowering &lowering, tile::DotOp op, TileLayout 
 SmallVector<Value> multiplyByWgmma(Lowering &lowering, tile::DotOp op, TileLayout layout,
                                    const CopiesAhead &ahead, Value added) {
   Emitter &e = lowering.emitter();
-  LeftTile left(lowering, op, *layout.rows);
-  RightTile right(lowering, op, *layout.columns);
-  const TilePlaces at = bringOperands(lowering, op, left, right, ahead, /*toWgmma=*/true);
+  TileOperands operands(lowering, op, layout, ahead, /*toWgmma=*/true);
   const Value none = e.b.create<LLVM::UndefOp>(e.b.getF32Type()); // the first instruction replaces it
   Accumulators sums =
       fromRows(added ? lowering.elements().evaluateAll(added) : SmallVector<Value>(layout.registers(), none),
@@ -175,8 +172,9 @@ SmallVector<Value> multiplyByWgmma(Lowering &lowering, tile::DotOp op, TileLayou
   std::optional<Num> adds = added ? std::nullopt : std::optional(e.i32(0));
   fenceProducts(e);
   for (int64_t k = 0; k < tile::columnsOf(op.getA().getType()); k += kWgmmaDepth)
-    addProducts(e, left.forWgmma(at.left, k, at.leftIsStored), right.forWgmma(at.right, k),
-                tile::elementOf(op.getA().getType()), sums, std::exchange(adds, std::nullopt));
+    addProducts(e, operands.left.forWgmma(operands.leftMemory, k),
+                operands.right.forWgmma(operands.rightMemory, k), tile::elementOf(op.getA().getType()), sums,
+                std::exchange(adds, std::nullopt));
   commitProducts(e);
   waitForProducts(e, sums);
   return byRows(sums);
@@ -206,7 +204,7 @@ static bool canBeMadeAt(Value tile, Operation *op) {
   SmallVector<Value> open{tile};
   while (!open.empty()) {
     Operation *maker = open.pop_back_val().getDefiningOp();
-    if (!maker || maker->getBlock() != op->getBlock() || maker->isBeforeInBlock(op)) continue;
+    if (!maker || isMadeAhead(maker, op)) continue;
     if (!isElementwise(maker)) return false;
     if (seen.insert(maker).second) open.append(maker->operand_begin(), maker->operand_end());
   }
