@@ -187,7 +187,8 @@ Tile abs(const Tile &a);
 Tile exp(const Tile &x);
 /// exp(x - shift), whose power of two a GPU makes with one multiply-add: x·log₂e - shift·log₂e. What
 /// rounding the latter costs is at most 2⁻²⁴·|shift| of the result, and the same for all that share a
-/// shift. Shifts are smaller than 10³⁸.
+/// shift. Shifts are smaller than 10³⁸. Where x is a tile times a scalar of the kernel, its logarithm is that
+/// tile times scalar·log₂e: rounding this factor, in place of x, costs at most 2⁻²⁴·|x|.
 Tile expAbove(const Tile &x, const Tile &shift);
 Tile expm1(const Tile &x);
 Tile log(const Tile &x);
