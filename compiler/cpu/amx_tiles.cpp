@@ -1,7 +1,6 @@
 #include "compiler/cpu/amx_tiles.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace tilewright::cpu {
 
@@ -43,11 +42,7 @@ void AmxTiles::multiply(int64_t rowTiles, Value left, int64_t leftStride, Value 
   for (int64_t r = 0; r < rowTiles; ++r)
     for (int64_t g = 0; g < 2; ++g)
       call("llvm.x86.tilezero", {tile(sumsRegister(r, g))});
-  auto steps = b.create<scf::ForOp>(e.index(0), units, e.index(kUnits));
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(steps.getBody());
-    const Value at = steps.getInductionVar();
+  e.loop(e.index(0), units, e.index(kUnits), [&](Value at) {
     const Value leftStep = e.address(left, at, unit);
     const Value rightStep = e.address(right, e.mul(at, e.index(kMicroColumns)), unit);
     for (int64_t r = 0; r < rowTiles; ++r)
@@ -57,7 +52,7 @@ void AmxTiles::multiply(int64_t rowTiles, Value left, int64_t leftStride, Value 
       for (int64_t r = 0; r < rowTiles; ++r)
         call("llvm.x86.tdpbf16ps", {tile(sumsRegister(r, g)), tile(leftRegister(r)), tile(rightRegister(g))});
     }
-  }
+  });
   for (int64_t r = 0; r < rowTiles; ++r)
     for (int64_t g = 0; g < 2; ++g) {
       const Value place =
@@ -70,17 +65,15 @@ void AmxTiles::multiply(int64_t rowTiles, Value left, int64_t leftStride, Value 
 /// Two short sums round less than a long one: what a step of the contracted axis gave is added here.
 void AmxTiles::addTo(Value sums, int64_t sumsStride, int64_t rows) {
   const Type f32 = b.getF32Type();
-  auto loop = b.create<scf::ForOp>(e.index(0), e.index(rows), e.index(1));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  const Value row = loop.getInductionVar();
-  for (int64_t column = 0; column < kMicroColumns; column += e.machine.lanes) {
-    const Value from = e.address(scratch, e.add(e.mul(row, e.index(kMicroColumns)), e.index(column)), f32);
-    const Value to = e.address(sums, e.add(e.mul(row, e.index(sumsStride)), e.index(column)), f32);
-    const Value total =
-        b.create<arith::AddFOp>(e.load(to, f32, e.machine.lanes), e.load(from, f32, e.machine.lanes));
-    e.store(to, total);
-  }
+  e.loop(e.index(0), e.index(rows), e.index(1), [&](Value row) {
+    for (int64_t column = 0; column < kMicroColumns; column += e.machine.lanes) {
+      const Value from = e.address(scratch, e.add(e.mul(row, e.index(kMicroColumns)), e.index(column)), f32);
+      const Value to = e.address(sums, e.add(e.mul(row, e.index(sumsStride)), e.index(column)), f32);
+      const Value total =
+          b.create<arith::AddFOp>(e.load(to, f32, e.machine.lanes), e.load(from, f32, e.machine.lanes));
+      e.store(to, total);
+    }
+  });
 }
 
 } // namespace tilewright::cpu

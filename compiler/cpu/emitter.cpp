@@ -1,6 +1,7 @@
 #include "compiler/cpu/emitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -39,9 +40,17 @@ Value Emitter::clamp(Value x, int64_t low, int64_t high) {
 Value Emitter::ceilDiv(Value a, int64_t c) {
   return b.createOrFold<arith::DivUIOp>(add(a, index(c - 1)), index(c));
 }
+Value Emitter::roundUp(Value a, int64_t c) { return mul(ceilDiv(a, c), index(c)); }
 Value Emitter::both(Value a, Value c) { return b.createOrFold<arith::AndIOp>(a, c); }
 Value Emitter::less(Value a, Value c) {
   return b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::slt, a, c);
+}
+
+void Emitter::loop(Value from, Value to, Value step, llvm::function_ref<void(Value)> body) {
+  auto forOp = b.create<scf::ForOp>(from, to, step);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(forOp.getBody());
+  body(forOp.getInductionVar());
 }
 
 VectorType Emitter::vectorOf(Type element, int64_t lanes) { return VectorType::get({lanes}, element); }
@@ -65,11 +74,20 @@ Value Emitter::splat(Value scalar, int64_t lanes) {
   return asMemoryType(b, moved, element);
 }
 
+Value Emitter::zeros(Type element, int64_t lanes) {
+  VectorType type = vectorOf(element, lanes);
+  return b.create<arith::ConstantOp>(type, b.getZeroAttr(type));
+}
+
 Value Emitter::address(Value base, Value offset, Type element) {
   if (auto constant = getConstantIntValue(offset)) // small ones: inside a micro tile
     return b.create<LLVM::GEPOp>(base.getType(), element, base, ArrayRef<LLVM::GEPArg>{int32_t(*constant)});
   Value wide = b.create<arith::IndexCastOp>(b.getI64Type(), offset);
   return b.create<LLVM::GEPOp>(base.getType(), element, base, ArrayRef<LLVM::GEPArg>{wide});
+}
+
+Value Emitter::address(const MemoryView &view, Value row, Value column) {
+  return address(view.pointer, add(mul(row, view.rowStride), column), view.element);
 }
 
 Value Emitter::laneMask(Value live, int64_t lanes, Value first) {

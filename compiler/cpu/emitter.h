@@ -35,13 +35,19 @@ public:
   Value minimum(Value a, Value c); ///< of signed index values
   Value clamp(Value x, int64_t low, int64_t high);
   Value ceilDiv(Value a, int64_t c); ///< of a non-negative index value
+  Value roundUp(Value a, int64_t c); ///< to a multiple of c; of a non-negative index value
   Value both(Value a, Value c);      ///< of i1
   Value less(Value a, Value c);      ///< of signed index values
 
+  /// for (i = from; i < to; i += step) body(i)
+  void loop(Value from, Value to, Value step, llvm::function_ref<void(Value)> body);
+
   mlir::VectorType vectorOf(Type element, int64_t lanes);
   Value splat(Value scalar, int64_t lanes);
+  Value zeros(Type element, int64_t lanes);
   /// base + offset elements.
   Value address(Value base, Value offset, Type element);
+  Value address(const MemoryView &view, Value row, Value column); ///< of rank 2
   /// Lanes [first, live) of `lanes`, both any signed index values; without `first`, from 0 on.
   Value laneMask(Value live, int64_t lanes, Value first = {});
 

@@ -283,7 +283,8 @@ void FunctionLowering::lowerProduct(Value result, const ProductOperand &left, co
   auto wide = isColumn ? type.clone({type.getDimSize(0), method.microColumns}) : type;
   TileBuffer sums = allocate(wide, method.microRows);
   ProductScratch scratch;
-  scratch.left = scratchAt(packedLeftBytes(e.machine, method, sums.rows));
+  if (!readsInPlace(e.machine, left, right))
+    scratch.left = scratchAt(packedLeftBytes(e.machine, method, sums.rows));
   scratch.right = scratchAt(packedRightBytes(e.machine, method, sums.stride));
   if (method.inTiles) scratch.tiles = scratchAt(AmxTiles::kScratchBytes);
   int64_t rows = llvm::alignTo(sums.rows, method.microRows);

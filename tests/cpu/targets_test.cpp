@@ -42,19 +42,23 @@ struct Sizes {
   int64_t m, k, n;
 };
 
-/// y = x·w of blocks of 48 × 64. An operand lies in memory as it is written, or transposed.
+/// y = x·w of blocks of 48 × 64, and the sums of each block's columns: rows that do not exist are zeros. An
+/// operand lies in memory as it is written, or transposed.
 struct Product {
   ElementType element;
   bool leftTransposed, rightTransposed;
+  static constexpr int64_t kRows = 48; ///< of a block
 
   Kernel kernel() const {
     return defineKernel("product", elementName(element), [*this](KernelBuilder &b) {
       const View x = b.input("x", element, 2), w = b.input("w", element, 2),
-                 y = b.output("y", ElementType::f32, 2);
-      const auto [rows, columns] = b.block(y.dim(0), y.dim(1), 48, 64);
+                 y = b.output("y", ElementType::f32, 2), sums = b.output("sums", ElementType::f32, 2);
+      const auto [rows, columns] = b.block(y.dim(0), y.dim(1), kRows, 64);
       const Strip left = leftTransposed ? x.columns(rows).transpose() : x.rows(rows);
       const Strip right = rightTransposed ? w.rows(columns).transpose() : w.columns(columns);
-      b.store(y, rows, columns, dot(left, right));
+      const Tile product = dot(left, right);
+      b.store(y, rows, columns, product);
+      b.store(sums, b.range(Axis::rows, b.programId(0), 1), columns, sum(product, Axis::rows));
     });
   }
 
@@ -77,19 +81,26 @@ struct Product {
                        right = DeviceTensor::matrix(device, element, rightTransposed ? n : k,
                                                     rightTransposed ? k : n, w, /*gap=*/1);
     DeviceTensor y = DeviceTensor::matrix(device, ElementType::f32, m, n, /*gap=*/2);
+    const int64_t blocks = (m + kRows - 1) / kRows;
+    DeviceTensor sums = DeviceTensor::matrix(device, ElementType::f32, blocks, n);
     y.poison();
+    sums.poison();
     const auto loaded = device.load(*artifact);
     ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-    const Status status = device.launch(**loaded, {left.ref(), right.ref(), y.ref()}, nullptr);
+    const Status status = device.launch(**loaded, {left.ref(), right.ref(), y.ref(), sums.ref()}, nullptr);
     ASSERT_TRUE(status.ok()) << status.message();
 
-    std::vector<double> want(m * n);
+    std::vector<double> want(m * n), wantSums(blocks * n);
     for (int64_t i = 0; i < m; ++i)
       for (int64_t l = 0; l < k; ++l)
         for (int64_t j = 0; j < n; ++j)
           want[i * n + j] +=
               x[leftTransposed ? l * m + i : i * k + l] * w[rightTransposed ? j * k + l : l * n + j];
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j)
+        wantSums[i / kRows * n + j] += want[i * n + j];
     EXPECT_LE(test::relativeError(y.get(), want), 1e-6);
+    EXPECT_LE(test::relativeError(sums.get(), wantSums), 1e-6);
   }
 };
 
