@@ -7,16 +7,16 @@ import torch.distributed
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from . import _autograd, _ops, _sharded, _sharded_ops, _vocabulary, functional  # noqa: F401 (torch's operations)
+from . import _autograd, _checks, _ops, _sharded, _sharded_ops, _vocabulary, functional  # noqa: F401 (operations)
 from ._plans import Asked, LinearPlan, cast
 
 
 def _group_of(group: Union[torch.distributed.ProcessGroup, DeviceMesh]) -> torch.distributed.ProcessGroup:
     if isinstance(group, DeviceMesh):
-        functional._expect(group.ndim == 1, "group", "a mesh of one dimension, such as mesh['tp']", group)
+        _checks.expect(group.ndim == 1, "group", "a mesh of one dimension, such as mesh['tp']", group)
         return group.get_group()
-    functional._expect(isinstance(group, torch.distributed.ProcessGroup), "group",
-                       "a torch.distributed.ProcessGroup, or a DeviceMesh of one dimension", group)
+    _checks.expect(isinstance(group, torch.distributed.ProcessGroup), "group",
+                   "a torch.distributed.ProcessGroup, or a DeviceMesh of one dimension", group)
     return group
 
 
@@ -26,24 +26,24 @@ def _local(name: str, tensor: Optional[Tensor], group: torch.distributed.Process
     placements = getattr(tensor, "placements", None)
     if placements is None:
         return tensor
-    functional._expect(not torch.compiler.is_compiling(), name, "in a graph a tensor of this process (to_local())",
-                       "a DTensor")
+    _checks.expect(not torch.compiler.is_compiling(), name, "in a graph a tensor of this process (to_local())",
+                   "a DTensor")
     ranks_of = torch.distributed.get_process_group_ranks
     is_groups = [ranks_of(of) == ranks_of(group) for of in tensor.device_mesh.get_all_groups()]
     is_shard = any(is_groups) and all(placement.is_shard(0) if is_groups_own else placement.is_replicate()
                                       for placement, is_groups_own in zip(placements, is_groups))
-    functional._expect(not main_grad, name, "beside main_grad a tensor of this process", "a DTensor")
-    functional._expect(is_shard, name, "a DTensor sharded by its classes over the group's dimension of the mesh, and "
-                       "replicated over others", f"placements {placements} of {tensor.device_mesh}")
+    _checks.expect(not main_grad, name, "beside main_grad a tensor of this process", "a DTensor")
+    _checks.expect(is_shard, name, "a DTensor sharded by its classes over the group's dimension of the mesh, and "
+                   "replicated over others", f"placements {placements} of {tensor.device_mesh}")
     return tensor.to_local()
 
 
 def _check(dx_reduce: str, rows: int, labels: int, ranks: int) -> None:
-    functional._expect(dx_reduce in _vocabulary.REDUCTIONS, "dx_reduce", f"one of {_vocabulary.REDUCTIONS}",
-                       repr(dx_reduce))
+    _checks.expect(dx_reduce in _vocabulary.REDUCTIONS, "dx_reduce", f"one of {_vocabulary.REDUCTIONS}",
+                   repr(dx_reduce))
     parts = ranks if dx_reduce == "reduce_scatter" else 1
-    functional._expect(rows * parts == labels, "input", f"{labels // parts} rows, for {labels} labels of {parts} ranks",
-                       rows)
+    _checks.expect(rows * parts == labels, "input", f"{labels // parts} rows, for {labels} labels of {parts} ranks",
+                   rows)
 
 
 class _Sharded(torch.autograd.Function):
@@ -133,7 +133,7 @@ def _at_once(shard, dx_reduce: str, given: tuple, plan: LinearPlan, wanted: tupl
     hidden, linear_weight, linear_bias, labels, class_weight, row_weight = given
     if class_weight is not None:
         class_weight = _vocabulary.all_class_weights(class_weight, shard)
-    factor = None if row_weight is None else functional._row_factor(row_weight, labels, class_weight, plan.options)
+    factor = None if row_weight is None else _checks.row_factor(row_weight, labels, class_weight, plan.options)
     hidden = _with_a_backward_call(hidden, linear_weight, linear_bias, factor)
     return _Sharded.apply(hidden, linear_weight, linear_bias, labels, class_weight, factor, plan, wanted,
                           _sharded.Operations(shard, dx_reduce))
@@ -144,8 +144,8 @@ def _in_a_graph(group, dx_reduce: str, given: tuple, plan: LinearPlan) -> tuple:
     *tensors, labels, class_weight, row_weight = given
     factor = None
     if row_weight is not None:
-        functional._expect(class_weight is None, "row_weight", "no class weights beside it in a graph", "both")
-        factor = functional._row_factor(row_weight, labels, None, plan.options)
+        _checks.expect(class_weight is None, "row_weight", "no class weights beside it in a graph", "both")
+        factor = _checks.row_factor(row_weight, labels, None, plan.options)
     outputs = _autograd.CompiledLinearCrossEntropy.apply(*tensors, labels, class_weight, factor, plan,
                                                          (group.group_name, dx_reduce))
     return _autograd.spread(outputs, plan.wants)
@@ -172,7 +172,7 @@ def linear_cross_entropy(group, dx_reduce: str, input, linear_weight, target, *,
     asked = functional._plan_of(tensors, *options.values(), *wants,
                                 rows=target.shape if dx_reduce == "reduce_scatter" else None)
     plan = _beside_other_ranks(asked, dx_reduce)
-    labels = functional._flat_target(target, shift, plan.options[1])
+    labels = _checks.flat_target(target, shift, plan.options[1])
     if row_weight is not None and row_weight.shape != target.shape:
         row_weight = torch.nn.functional.pad(row_weight, (0, shift))
     given = (hidden, linear_weight, linear_bias, labels, weight, None if reduction == "none" else row_weight)

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Tuple, Typ
 import torch
 from torch import Tensor
 
-from .._errors import UserError
 from .._library import OBJECTIVES, REDUCTIONS
-from . import _ops
+from . import _checks, _ops
 from ._autograd import (Asked, CompiledCrossEntropy, CompiledLinearCrossEntropy, CrossEntropy, LinearPlan,
                         apply_linear, spread)
 
@@ -15,8 +14,6 @@ if TYPE_CHECKING:  # a torch without torch.distributed has neither of its types
     from torch.distributed import ProcessGroup
     from torch.distributed.device_mesh import DeviceMesh
     from typing_extensions import Unpack
-
-_FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class LossOutput(NamedTuple):
@@ -74,119 +71,6 @@ class _LinearKeywords(LinearLossOptions, total=False):
 
 class _Keywords(LossOptions, total=False):
     inplace_backward: bool
-
-
-def _expect(condition: bool, name: str, expected: str, found: Any) -> None:
-    if not condition:
-        raise UserError(f"{name}: expected {expected}, found {found}")
-
-
-def _refuse_dtensor(name: str, tensor: Optional[Tensor]) -> None:
-    if tensor is None or type(tensor) in (Tensor, torch.nn.Parameter):
-        return
-    placements = getattr(tensor, "placements", None)
-    _expect(placements is None, name, "a tensor of this process",
-            f"a DTensor with placements {placements}; gather it (tensor.full_tensor()), or make the call inside the "
-            "forward of the module that FSDP gathers it for")
-
-
-def _check_target(target: Tensor, rows: torch.Size, shift: int) -> None:
-    _expect(not (target.is_floating_point() or target.is_complex() or target.dtype == torch.bool), "target",
-            "class numbers of an integer type", target.dtype)
-    _expect(target.shape == rows, "target", f"shape {tuple(rows)}, as input without its last dimension",
-            tuple(target.shape))
-    _expect(shift >= 0, "shift", "0 or more", shift)
-    _expect(shift == 0 or target.dim() > 0 and target.shape[-1] >= shift, "shift",
-            "at most target's last dimension", shift)
-
-
-def _flat_target(target: Tensor, shift: int, ignore_index: int) -> Tensor:
-    """N class numbers; with a shift each row's is that `shift` places on, and the last rows are ignored."""
-    if target.dtype not in (torch.int32, torch.int64):
-        target = target.to(torch.int64)
-    if shift:
-        target = torch.nn.functional.pad(target[..., shift:], (0, shift), value=ignore_index)
-    return target if target.dim() == 1 else target.reshape(-1)
-
-
-def _rows_again(values: Optional[Tensor], shape: torch.Size, shift: int) -> Optional[Tensor]:
-    """Values of the rows in target's shape, without the rows that a shift leaves without a target."""
-    if values is None or values.dim() == 0 and len(shape) > 0:
-        return values
-    values = values.reshape(shape)
-    return values[..., :values.shape[-1] - shift] if shift else values
-
-
-def _number(name: str, value, least: Optional[float] = None, most: Optional[float] = None) -> float:
-    _expect(not isinstance(value, Tensor), name, "a number", "a tensor: its value would have to be waited for")
-    value = float(value)
-    _expect((least is None or value >= least) and (most is None or value <= most), name,
-            f"{least} or more" if most is None else f"{least} to {most}", value)
-    return value
-
-
-def _loss_options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap) -> tuple:
-    _expect(reduction in REDUCTIONS, "reduction", "'mean', 'sum' or 'none'", repr(reduction))
-    scale = _number("logit_scale", logit_scale)
-    _expect(scale != 0, "logit_scale", "a number that is not 0", scale)
-    cap = 0.0 if softcap is None else _number("softcap", softcap, 0.0)
-    return (REDUCTIONS[reduction], -100 if ignore_index is None else int(ignore_index),
-            _number("label_smoothing", label_smoothing, 0.0, 1.0), _number("z_loss", z_loss, 0.0), scale, cap)
-
-
-def _check_class_weight(weight: Optional[Tensor], classes: int) -> None:
-    if weight is None:
-        return
-    _expect(weight.shape == (classes,), "weight", f"shape ({classes},), one number a class", tuple(weight.shape))
-    _expect(not weight.requires_grad, "weight", "class weights without a gradient", "requires_grad=True")
-
-
-def _compute_type(input: Tensor, weight: Tensor) -> torch.dtype:
-    dtype = _autocast_type(input)
-    if dtype:
-        _expect(dtype in _FLOATS, "autocast", "float32, bfloat16 or float16", dtype)
-        return dtype
-    _expect(input.dtype in _FLOATS, "input", "float32, bfloat16 or float16", input.dtype)
-    _expect(weight.dtype == input.dtype, "linear_weight", f"input's type, {input.dtype} (or autocast)", weight.dtype)
-    return input.dtype
-
-
-def _check_linear(input, linear_weight, linear_bias, target, others) -> None:
-    for name, tensor in (("input", input), ("linear_weight", linear_weight), ("linear_bias", linear_bias)):
-        _refuse_dtensor(name, tensor)
-    _expect(input.dim() >= 1, "input", "shape (..., H)", "no dimension")
-    _expect(linear_weight.dim() == 2 and linear_weight.shape[1] == input.shape[-1], "linear_weight",
-            f"shape (V, {input.shape[-1]}), as input has {input.shape[-1]} columns", tuple(linear_weight.shape))
-    _expect(linear_bias is None or linear_bias.shape == linear_weight.shape[:1], "linear_bias",
-            f"shape ({linear_weight.shape[0]},)", None if linear_bias is None else tuple(linear_bias.shape))
-    for name, tensor in (("linear_weight", linear_weight), ("target", target), ("linear_bias", linear_bias), *others):
-        _expect(tensor is None or tensor.device == input.device, name, f"input's device, {input.device}",
-                None if tensor is None else tensor.device)
-
-
-def _check_main_grad(weight: Tensor) -> None:
-    buffer = getattr(weight, "main_grad", None)
-    _expect(buffer is not None, "main_grad", "linear_weight.main_grad, a float32 buffer of its shape", "none")
-    _expect(buffer.dtype == torch.float32 and buffer.shape == weight.shape and buffer.device == weight.device,
-            "linear_weight.main_grad", f"float32 of shape {tuple(weight.shape)} on {weight.device}",
-            f"{buffer.dtype} of shape {tuple(buffer.shape)} on {buffer.device}")
-    _expect(not torch.compiler.is_compiling(), "main_grad", "a call outside of torch.compile (torch.compiler.disable)",
-            "one inside: it writes to a buffer that the graph does not know")
-
-
-def _row_factor(row_weight: Tensor, target: Tensor, class_weight: Optional[Tensor], options: tuple) -> Tensor:
-    """What each row's loss is multiplied by before all are added up: row_weight over the divisor of a mean."""
-    factor = row_weight.reshape(-1).to(torch.float32)
-    if options[0] == REDUCTIONS["sum"]:
-        return factor
-    is_valid = target != options[1]
-    if class_weight is None:
-        divisor = is_valid.sum().to(torch.float32)
-    else:
-        _expect(options[3] == 0, "row_weight", "no class weights beside a z_loss: a mean would have two divisors",
-                "both")
-        divisor = (class_weight.to(torch.float32)[torch.where(is_valid, target, 0)] * is_valid).sum()
-    return factor * torch.where(divisor > 0, 1 / divisor, 0)
 
 
 @overload
@@ -292,7 +176,7 @@ def linear_cross_entropy(
             class. On a GPU the latter is raised by a later call, or by `tilewright.torch.check()`.
     """
     if main_grad:
-        _check_main_grad(linear_weight)
+        _checks.check_main_grad(linear_weight)
     if isinstance(margin, list):
         margin = tuple(margin)
     if group is not None:
@@ -318,12 +202,12 @@ def linear_cross_entropy(
     hidden, labels, row_factor = input, target, None
     if asked is None or not asked.is_direct:
         hidden = input if input.dim() == 2 else input.reshape(-1, input.shape[-1])
-        labels = _flat_target(target, shift, plan.options[1])
+        labels = _checks.flat_target(target, shift, plan.options[1])
         if row_weight is not None:
             if row_weight.shape != target.shape:
                 row_weight = torch.nn.functional.pad(row_weight, (0, shift))
             if reduction != "none":
-                row_factor = _row_factor(row_weight, labels, weight, plan.options)
+                row_factor = _checks.row_factor(row_weight, labels, weight, plan.options)
     given = (hidden, linear_weight, linear_bias, labels, weight, row_factor)
     if asked is None:
         outputs = spread(CompiledLinearCrossEntropy.apply(*given, plan, ()), plan.wants)
@@ -349,17 +233,11 @@ def _fact(tensor: Optional[Tensor]):
                                         tensor.requires_grad, type(tensor))
 
 
-def _autocast_type(input: Tensor):
-    """The type that autocast computes in, or False."""
-    device = input.device.type
-    return torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device)
-
-
 def _asked(tensors: tuple, options: tuple, shift: int) -> Asked:
     """What such arguments ask for, checked once: checks take longer than a launch."""
     x, w, y, bias, class_weight, row_weight = tensors
     key = (
-        torch.is_grad_enabled(), torch._C._is_any_autocast_enabled() and _autocast_type(x),
+        torch.is_grad_enabled(), torch._C._is_any_autocast_enabled() and _checks.autocast_type(x),
         x.is_cuda and _ops.allows_tf32(x), options,
         x.shape, x.stride(), x.dtype, x.device, x.requires_grad, type(x),  # as _fact, which takes as long as all three
         w.shape, w.stride(), w.dtype, w.device, w.requires_grad, type(w),
@@ -395,23 +273,25 @@ def _plan_of(tensors, reduction, ignore_index, label_smoothing, z_loss, logit_sc
         rows: shape that target has to have; None: input's, without its last dimension.
     """
     input, linear_weight, target, linear_bias, weight, row_weight = tensors
-    _check_linear(input, linear_weight, linear_bias, target, (("weight", weight), ("row_weight", row_weight)))
-    _check_target(target, input.shape[:-1] if rows is None else rows, shift)
-    _check_class_weight(weight, linear_weight.shape[0])
-    options = _loss_options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
-    _expect(objective in OBJECTIVES, "objective", "'log_prob' or 'prob'", repr(objective))
+    _checks.check_linear(input, linear_weight, linear_bias, target, (("weight", weight), ("row_weight", row_weight)))
+    _checks.check_target(target, input.shape[:-1] if rows is None else rows, shift)
+    _checks.check_class_weight(weight, linear_weight.shape[0])
+    options = _checks.loss_options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
+    _checks.expect(objective in OBJECTIVES, "objective", "'log_prob' or 'prob'", repr(objective))
     if margin is not None:
         margin = (float(margin), 1.0) if isinstance(margin, (int, float)) else (float(margin[0]), float(margin[1]))
     limit = 0 if workspace_limit is None else int(workspace_limit)
-    _expect(workspace_limit is None or limit > 0, "workspace_limit", "None or more than 0 bytes", workspace_limit)
-    _expect(row_weight is None or row_weight.shape in (target.shape, _shifted(target.shape, shift)), "row_weight",
-            f"shape {tuple(_shifted(target.shape, shift))}", None if row_weight is None else tuple(row_weight.shape))
+    _checks.expect(workspace_limit is None or limit > 0, "workspace_limit", "None or more than 0 bytes",
+                   workspace_limit)
+    _checks.expect(row_weight is None or row_weight.shape in (target.shape, _shifted(target.shape, shift)),
+                   "row_weight", f"shape {tuple(_shifted(target.shape, shift))}",
+                   None if row_weight is None else tuple(row_weight.shape))
     grad = torch.is_grad_enabled()
     trained = (input, linear_weight, linear_bias)
     needs = tuple(grad and tensor is not None and tensor.requires_grad for tensor in trained)
     return LinearPlan(
         options=(*options, margin, limit, quiet_zeros, OBJECTIVES[objective], configuration),
-        compute=_compute_type(input, linear_weight), wants=wants, needs=needs,
+        compute=_checks.compute_type(input, linear_weight), wants=wants, needs=needs,
         saves_gradients=_saves_gradients(needs, options[0], main_grad, wants), main_grad=main_grad,
         dtypes=(input.dtype, linear_weight.dtype, None if linear_bias is None else linear_bias.dtype))
 
@@ -429,10 +309,11 @@ def _shifted(shape: torch.Size, shift: int) -> torch.Size:
 
 def _output(loss, lse, entropy, correct, argmax, shape, shift, reduction, monitored=None) -> Union[Tensor, LossOutput]:
     if reduction == "none":
-        loss = _rows_again(loss, shape, shift)
+        loss = _checks.rows_again(loss, shape, shift)
     if all(extra is None for extra in (lse, entropy, correct, argmax, monitored)):
         return loss
-    return LossOutput(loss, *(_rows_again(extra, shape, shift) for extra in (lse, entropy, correct, argmax)), monitored)
+    of_rows = (_checks.rows_again(extra, shape, shift) for extra in (lse, entropy, correct, argmax))
+    return LossOutput(loss, *of_rows, monitored)
 
 
 @overload
@@ -482,21 +363,21 @@ def cross_entropy(
     Raises:
         tilewright.UserError: as `linear_cross_entropy`.
     """
-    _refuse_dtensor("input", input)
-    _expect(input.dim() >= 1 and input.dtype in _FLOATS, "input", "(..., V) of float32, bfloat16 or float16",
-            f"{tuple(input.shape)} of {input.dtype}")
-    _expect(target.device == input.device, "target", f"input's device, {input.device}", target.device)
-    _check_target(target, input.shape[:-1], 0)
-    _check_class_weight(weight, input.shape[-1])
-    options = _loss_options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
+    _checks.refuse_dtensor("input", input)
+    _checks.expect(input.dim() >= 1 and input.dtype in _checks.FLOATS, "input",
+                   "(..., V) of float32, bfloat16 or float16", f"{tuple(input.shape)} of {input.dtype}")
+    _checks.expect(target.device == input.device, "target", f"input's device, {input.device}", target.device)
+    _checks.check_target(target, input.shape[:-1], 0)
+    _checks.check_class_weight(weight, input.shape[-1])
+    options = _checks.loss_options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
     wants = (return_lse, return_entropy, return_argmax, return_correct)
-    logits, labels = input.reshape(-1, input.shape[-1]), _flat_target(target, 0, options[1])
+    logits, labels = input.reshape(-1, input.shape[-1]), _checks.flat_target(target, 0, options[1])
     if torch.compiler.is_compiling():
-        _expect(not inplace_backward, "inplace_backward", "a call outside of torch.compile", "one inside")
+        _checks.expect(not inplace_backward, "inplace_backward", "a call outside of torch.compile", "one inside")
         outputs = spread(CompiledCrossEntropy.apply(logits, labels, weight, options, wants), wants)
     else:
-        _expect(not inplace_backward or logits.is_contiguous(), "inplace_backward", "contiguous logits",
-                f"strides {input.stride()}")
+        _checks.expect(not inplace_backward or logits.is_contiguous(), "inplace_backward", "contiguous logits",
+                       f"strides {input.stride()}")
         outputs = CrossEntropy.apply(logits, labels, weight, options, wants, inplace_backward)
     loss, lse, entropy, argmax, correct = outputs
     return _output(loss, lse, entropy, correct, argmax, target.shape, 0, reduction)
@@ -529,8 +410,8 @@ def selected_log_probs(
     Raises:
         tilewright.UserError: as `linear_cross_entropy`.
     """
-    temperature = _number("temperature", temperature)
-    _expect(temperature != 0, "temperature", "a number that is not 0", temperature)
+    temperature = _checks.number("temperature", temperature)
+    _checks.expect(temperature != 0, "temperature", "a number that is not 0", temperature)
     output = linear_cross_entropy(
         input, linear_weight, target, linear_bias=linear_bias, reduction="none", ignore_index=ignore_index,
         logit_scale=1 / temperature, softcap=softcap, shift=shift, return_entropy=True,
