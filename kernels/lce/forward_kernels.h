@@ -155,9 +155,10 @@ struct CombineSpec {
   RowOutputs outputs = {};
   bool hasTotals = false; ///< S itself, not the blocks' sums
   bool ranksLabels = false;
+  int64_t rowsAtOnce = 1; ///< of a program; of more where totals are known
 };
 Kernel combine(const CombineSpec &spec);
-CompileOptions combineOptions(bool hasTotals); ///< that suit it
+CompileOptions combineOptions(); ///< that suit it
 
 /// E becomes the gradient of x·w, but for the targets' part: rate (E (factor + moment log E)).
 ///

@@ -52,6 +52,7 @@ struct ShardStatsSpec {
   bool hasTotals = false;
 };
 Kernel shardStats(const ShardStatsSpec &spec);
+CompileOptions shardStatsOptions(); ///< that suit it
 
 /// Losses, and the factors of the gradients of this rank's classes, as `combine` makes them, from what all
 /// ranks told. Every rank adds up the same numbers in the same order.

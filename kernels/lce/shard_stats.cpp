@@ -46,7 +46,7 @@ Kernel shardLabels() {
 
 namespace {
 
-constexpr int64_t kRows = 4; // as `combine`
+constexpr int64_t kRows = 4;
 constexpr int kWarps = 4;
 
 constexpr double kNoClass = std::numeric_limits<int32_t>::max();
@@ -114,6 +114,12 @@ Kernel shardStats(const ShardStatsSpec &spec) {
     tell(ShardFact::bestHigh, cast(high, f32)); // both are numbers that fp32 holds exactly
     tell(ShardFact::bestLow, cast(number - high * kBestRadix, f32));
   });
+}
+
+CompileOptions shardStatsOptions() {
+  CompileOptions options;
+  options.schedule.warps = kWarps;
+  return options;
 }
 
 } // namespace tilewright::lce

@@ -3,6 +3,8 @@
 namespace tilewright::lce {
 namespace {
 
+constexpr int64_t kRowsOnCpu = 4; // of `combine`: a vector has many
+
 bool hasRates(const Scheme &s) { return s.wantsGradients() && !s.terms.logitsAreProducts(); }
 
 void gather(Emitter &m) {
@@ -98,8 +100,9 @@ void emitCombination(Emitter &m) {
   addCombineArguments(m, arguments);
   CombineSpec spec = combineSpec(m.s);
   spec.ranksLabels = ranksInCombine(m.s, m.c);
+  if (m.target == TargetKind::cpu) spec.rowsAtOnce = kRowsOnCpu;
   if (spec.ranksLabels) arguments.tensors({tensor::order, tensor::run, tensor::slot});
-  m.launch(m.kernel(combine(spec), combineOptions(m.s.hasTotals)), arguments);
+  m.launch(m.kernel(combine(spec), combineOptions()), arguments);
 }
 
 void addCombineArguments(Emitter &m, StepArguments &arguments) {

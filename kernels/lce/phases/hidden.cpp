@@ -27,7 +27,7 @@ void tail(Emitter &m, DHiddenSpec total, CompileOptions options, const RowWindow
   StepArguments arguments = m.arguments();
   arguments.tensor(tensor::e, rows).tensor(total.transposed ? tensor::wt : tensor::weight);
   arguments.tensor(tensor::row, rows).tensor(tensor::products);
-  total.block = kTotalBlock;
+  total.block = m.target == TargetKind::cpu ? kTotalBlockOnCpu : kTotalBlock;
   total.transposed = false; // it takes sums of products
   const int sum = m.kernel(dHidden(total), {}, tag);
   Step &products = m.launch(parts, arguments);

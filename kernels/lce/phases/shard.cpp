@@ -28,7 +28,7 @@ void emitShardStats(Emitter &m) {
   for (int sum = 0; sum < kRowSums; ++sum)
     arguments.tensor(tensor::rowSums + sum);
   arguments.index(m.s.shard.first).index(strideOf(m)).tensors({tensor::stats, tensor::mend});
-  m.launch(m.kernel(shardStats({m.s.rowSums, m.s.outputs.best, m.s.hasTotals}), combineOptions(false)),
+  m.launch(m.kernel(shardStats({m.s.rowSums, m.s.outputs.best, m.s.hasTotals}), shardStatsOptions()),
            arguments);
 }
 
