@@ -18,7 +18,7 @@ public:
       : e(e), b(e.b), left(left), right(right), packing(e, left, right, scratch.left, scratch.right),
         acc(accumulators), method(productMethod(e.machine, left.view.element, right.view.element)),
         tiles(e, scratch.tiles), lanes(e.machine.lanes), microRows(method.microRows),
-        microColumns(method.microColumns), leftInPlace(readsInPlace(e.machine, left, right)) {}
+        microColumns(method.microColumns) {}
 
   void emit() {
     liveRows = liveExtent(left, acc.rows);
@@ -30,11 +30,11 @@ public:
     e.loop(e.index(0), depth, step, [&](Value k) {
       Value liveDepth = e.minimum(e.sub(depth, k), step);
       packing.packRight(k, liveDepth, liveColumns);
-      if (!leftInPlace) packing.packLeft(k, liveDepth, liveRows);
+      packing.packLeft(k, liveDepth, liveRows);
       multiply(k, packing.unitsOf(liveDepth), e.add(k, step));
     });
     if (method.inTiles) tiles.release();
-    if (leftInPlace) clear(liveRows, e.roundUp(liveRows, microRows)); // another row stood for these
+    if (packing.repeatsLastRow()) clear(liveRows, e.roundUp(liveRows, microRows));
   }
 
 private:
@@ -131,9 +131,9 @@ private:
     auto place = [&](int64_t r, int64_t g) {
       return e.address(tile, e.index(r * acc.columns + g * lanes), f32);
     };
-    const Packing::Rows rows = leftInPlace ? packing.rowsInPlace(k, row, liveRows) : packing.packedRows(row);
+    const Packing::Rows rows = packing.leftRows(k, row, liveRows);
     Value rightPanel = packing.rightPanel(column);
-    const Type unitType = packing.unitType();
+    const Type packed = packing.elementType();
 
     const SmallVector<Value> sums(2 * microRows, e.zeros(f32, lanes));
     auto steps = b.create<scf::ForOp>(e.index(0), liveUnits, e.index(1), sums);
@@ -141,14 +141,14 @@ private:
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(steps.getBody());
       Value unit = steps.getInductionVar();
-      Value rightRow = e.address(rightPanel, e.mul(unit, e.index(microColumns)), unitType);
+      Value rightRow = e.address(rightPanel, e.mul(unit, e.index(microColumns)), packed);
       Value wide[2];
       for (int64_t g = 0; g < 2; ++g)
-        wide[g] = e.load(e.address(rightRow, e.index(g * lanes), unitType), unitType, lanes);
+        wide[g] = e.load(e.address(rightRow, e.index(g * lanes), packed), packed, lanes);
       SmallVector<Value> next;
       for (int64_t r = 0; r < microRows; ++r) {
-        Value where = e.address(rows.begins[r], e.mul(unit, e.index(rows.stride)), unitType);
-        Value scalar = b.create<LLVM::LoadOp>(unitType, where, 4);
+        Value where = e.address(rows.begins[r], e.mul(unit, e.index(rows.stride)), packed);
+        Value scalar = b.create<LLVM::LoadOp>(packed, where, 4);
         Value broadcast = e.splat(scalar, lanes);
         for (int64_t g = 0; g < 2; ++g)
           next.push_back(multiplyAdd(broadcast, wide[g], steps.getRegionIterArg(2 * r + g)));
@@ -180,7 +180,6 @@ private:
   ProductMethod method;
   AmxTiles tiles;
   int64_t lanes, microRows, microColumns;
-  bool leftInPlace;
   Value liveRows, liveColumns;
 };
 

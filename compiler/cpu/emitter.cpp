@@ -110,8 +110,7 @@ Value Emitter::load(Value pointer, Type element, int64_t lanes, Value mask) {
   unsigned alignment = bytesOf(element);
   Value loaded;
   if (mask) {
-    Value zeros = b.create<arith::ConstantOp>(type, b.getZeroAttr(type));
-    loaded = b.create<LLVM::MaskedLoadOp>(type, pointer, mask, zeros, alignment);
+    loaded = b.create<LLVM::MaskedLoadOp>(type, pointer, mask, zeros(stored, lanes), alignment);
   } else {
     loaded = b.create<LLVM::LoadOp>(type, pointer, alignment);
   }

@@ -208,12 +208,10 @@ TileBuffer FunctionLowering::materialise(Value value) {
 
 void FunctionLowering::copy(const TileBuffer &from, const TileBuffer &to) {
   Type stored = storedType(from.element);
-  auto loop = e.b.create<scf::ForOp>(e.index(0), e.index(from.rows * from.stride), e.index(e.machine.lanes));
-  OpBuilder::InsertionGuard guard(e.b);
-  e.b.setInsertionPointToStart(loop.getBody());
-  Value at = loop.getInductionVar();
-  e.store(e.address(to.pointer, at, stored),
-          e.load(e.address(from.pointer, at, stored), stored, e.machine.lanes));
+  const int64_t lanes = e.machine.lanes;
+  e.loop(e.index(0), e.index(from.rows * from.stride), e.index(lanes), [&](Value at) {
+    e.store(e.address(to.pointer, at, stored), e.load(e.address(from.pointer, at, stored), stored, lanes));
+  });
 }
 
 LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {
@@ -341,17 +339,16 @@ void FunctionLowering::lowerDot(tile::DotOp op) {
 void FunctionLowering::copyElements(const TileBuffer &from, const TileBuffer &to, int64_t rows,
                                     int64_t columns, bool transposed) {
   Type stored = storedType(from.element);
-  auto rowLoop = e.b.create<scf::ForOp>(e.index(0), e.index(rows), e.index(1));
-  OpBuilder::InsertionGuard guard(e.b);
-  e.b.setInsertionPointToStart(rowLoop.getBody());
-  auto columnLoop = e.b.create<scf::ForOp>(e.index(0), e.index(columns), e.index(1));
-  e.b.setInsertionPointToStart(columnLoop.getBody());
-  Value r = rowLoop.getInductionVar(), c = columnLoop.getInductionVar();
   auto place = [&](const TileBuffer &buffer, Value row, Value column) {
     return e.address(buffer.pointer, e.add(e.mul(row, e.index(buffer.stride)), column), stored);
   };
-  Value target = transposed ? place(to, c, r) : place(to, r, c);
-  e.store(target, e.load(place(from, r, c), stored, 1));
+  const Value none = e.index(0), one = e.index(1);
+  e.loop(none, e.index(rows), one, [&](Value r) {
+    e.loop(none, e.index(columns), one, [&](Value c) {
+      Value target = transposed ? place(to, c, r) : place(to, r, c);
+      e.store(target, e.load(place(from, r, c), stored, 1));
+    });
+  });
 }
 
 void FunctionLowering::lowerTranspose(tile::TransposeOp op) {

@@ -444,10 +444,7 @@ private:
   }
 
   void overColumns(int64_t columns, llvm::function_ref<void(Value)> body) {
-    auto loop = b.create<scf::ForOp>(e.index(0), e.index(columns), e.index(lanes));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    body(loop.getInductionVar());
+    e.loop(e.index(0), e.index(columns), e.index(lanes), body);
   }
 
   // ---- reductions ----

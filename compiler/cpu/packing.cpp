@@ -58,7 +58,8 @@ Packing::Packing(Emitter &emitter, const ProductOperand &left, const ProductOper
     : e(emitter), b(e.b), left(left), right(right), leftScratch(leftScratch), rightScratch(rightScratch),
       method(productMethod(e.machine, left.view.element, right.view.element)), lanes(e.machine.lanes),
       perUnit(numbersOf(method)), units(e.machine.contractionStep / perUnit),
-      unit(method.inPairs ? Type(b.getI32Type()) : Type(b.getF32Type())) {}
+      packed(method.inPairs ? Type(b.getI32Type()) : Type(b.getF32Type())),
+      leftInPlace(readsInPlace(e.machine, left, right)) {}
 
 // ---- Where packed elements lie -----------------------------------------------------------------------
 
@@ -72,18 +73,24 @@ Value Packing::panelOffset(const Panels &panels, Value position) {
 
 int64_t Packing::leftStride() const { return units + kRowPadding; }
 
-Value Packing::leftRow(Value row) { return e.address(leftScratch, e.mul(row, e.index(leftStride())), unit); }
+Value Packing::leftRow(Value row) {
+  return e.address(leftScratch, e.mul(row, e.index(leftStride())), packed);
+}
 
 Value Packing::rightPanel(Value column) {
-  return e.address(rightScratch, panelOffset(rightPanels(), column), unit);
+  return e.address(rightScratch, panelOffset(rightPanels(), column), packed);
+}
+
+Packing::Rows Packing::leftRows(Value k, Value row, Value live) {
+  return leftInPlace ? rowsInPlace(k, row, live) : packedRows(row);
 }
 
 Packing::Rows Packing::packedRows(Value row) {
   const bool isRowMajor = left.contractedAxis == 1;
   Rows rows{{}, isRowMajor ? 1 : leftSlots(method)};
-  Value first = isRowMajor ? leftRow(row) : e.address(leftScratch, panelOffset(leftPanels(), row), unit);
+  Value first = isRowMajor ? leftRow(row) : e.address(leftScratch, panelOffset(leftPanels(), row), packed);
   for (int64_t r = 0; r < method.microRows; ++r)
-    rows.begins.push_back(e.address(first, e.index(isRowMajor ? r * leftStride() : r), unit));
+    rows.begins.push_back(e.address(first, e.index(isRowMajor ? r * leftStride() : r), packed));
   return rows;
 }
 
@@ -119,7 +126,7 @@ Value Packing::liveLanes(const ProductOperand &operand, Value position, Value li
 /// `lanes` packed elements that are adjacent along the contracted axis, of which the mask's numbers exist.
 Value Packing::loadAlongDepth(const MemoryView &view, Value row, Value k, Value mask) {
   Value loaded = e.load(e.address(view, row, k), view.element, lanes * perUnit, mask);
-  if (method.inPairs) return b.create<vector::BitCastOp>(e.vectorOf(unit, lanes), loaded);
+  if (method.inPairs) return b.create<vector::BitCastOp>(e.vectorOf(packed, lanes), loaded);
   return view.element.isF32() ? loaded : e.widen(loaded);
 }
 
@@ -135,7 +142,7 @@ Value Packing::loadAcrossDepth(const MemoryView &view, Value k, Value lastK, Val
   if (!method.inPairs) return view.element.isF32() ? loaded : e.widen(loaded);
   auto bits = [&](Value half) {
     Value narrow = b.create<arith::BitcastOp>(e.vectorOf(b.getI16Type(), count), half);
-    return b.create<arith::ExtUIOp>(e.vectorOf(unit, count), narrow);
+    return b.create<arith::ExtUIOp>(e.vectorOf(packed, count), narrow);
   };
   Value next = loadAt(e.add(k, e.index(1)));
   Value sixteen = e.splat(b.create<arith::ConstantIntOp>(16, 32), count);
@@ -144,7 +151,7 @@ Value Packing::loadAcrossDepth(const MemoryView &view, Value k, Value lastK, Val
 
 void Packing::store(Value base, Value offset, Value vector) {
   if (e.machine.tf32 && !method.inPairs) vector = roundedToTf32(vector);
-  e.store(e.address(base, offset, unit), vector);
+  e.store(e.address(base, offset, packed), vector);
 }
 
 /// To nearest, ties away from zero, as cvt.rna does; a carry into the exponent is right, one out of a NaN is
@@ -189,6 +196,7 @@ void Packing::packRight(Value k, Value liveDepth, Value live) {
 }
 
 void Packing::packLeft(Value k, Value liveDepth, Value live) {
+  if (leftInPlace) return;
   Value padded = e.roundUp(live, method.microRows);
   if (left.contractedAxis == 1) return packLeftRows(k, liveDepth, live, padded);
   if (method.inTiles) return packLeftColumns(k, liveDepth, live, padded);
@@ -274,7 +282,7 @@ void Packing::packLeftRows(Value k, Value liveDepth, Value live, Value padded) {
     };
     auto clear = [&](Value row) {
       for (int64_t half = 0; half < 2; ++half)
-        storeHalf(row, half, e.zeros(this->unit, lanes));
+        storeHalf(row, half, e.zeros(packed, lanes));
     };
     e.loop(none, first, one, clear);
     e.loop(first, live, one, [&](Value row) {

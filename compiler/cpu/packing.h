@@ -38,11 +38,11 @@ public:
   Packing(Emitter &emitter, const ProductOperand &left, const ProductOperand &right, Value leftScratch,
           Value rightScratch);
 
-  Type unitType() const { return unit; }
+  Type elementType() const { return packed; }
   Value unitsOf(Value depth) { return e.ceilDiv(depth, perUnit); }
 
   /// Packs `liveDepth` numbers of the contracted axis, from k on, of so many rows of the left operand or
-  /// columns of the right one.
+  /// columns of the right one. One that is read in place stays as it is.
   void packLeft(Value k, Value liveDepth, Value live);
   void packRight(Value k, Value liveDepth, Value live);
 
@@ -51,9 +51,10 @@ public:
     llvm::SmallVector<Value> begins;
     int64_t stride;
   };
-  Rows packedRows(Value row);
-  /// In the operand itself, of which `live` rows exist; the last one stands for those that do not.
-  Rows rowsInPlace(Value k, Value row, Value live);
+  /// Of the step at k; `live` rows exist.
+  Rows leftRows(Value k, Value row, Value live);
+  /// Whether the last row that exists stands for those of its micro tile that do not: else these are zeros.
+  bool repeatsLastRow() const { return leftInPlace; }
 
   /// Of operands that are multiplied in tiles: the first unit of a row, and the distance of rows in units.
   Value leftRow(Value row);
@@ -68,6 +69,8 @@ private:
     Value base;
     int64_t positions, slots;
   };
+  Rows packedRows(Value row);
+  Rows rowsInPlace(Value k, Value row, Value live);
   Panels leftPanels() const;
   Panels rightPanels() const { return {rightScratch, method.microColumns, method.microColumns}; }
   Value panelOffset(const Panels &panels, Value position);
@@ -96,7 +99,8 @@ private:
   Value leftScratch, rightScratch;
   ProductMethod method;
   int64_t lanes, perUnit, units; ///< units: of a step
-  Type unit;
+  Type packed;                   ///< the type of a packed element
+  bool leftInPlace;
 };
 
 } // namespace tilewright::cpu

@@ -8,11 +8,10 @@ namespace tilewright::lce {
 
 namespace {
 
-// A program waits for its rows' sums before anything else is known, so many small programs wait side by side.
-// What is done a row is long code, which a multiprocessor fetches for the first time: four rows have four
-// times as much. An H100 takes 6.5, 7.9 and 25.3 µs for 256×1024×32768, 1024×2048×8192 and 4096×4096×32000;
-// with four rows and four warps a program 13.2, 11.9 and 27.6 (ncu, caches kept, 2026-11-26). Where sums are
-// known, a thread has a row.
+// A program waits for its rows' sums before anything else is known, so many small programs wait side by side;
+// and each row of a program has a copy of its code, which is long and runs once. An H100 takes 6.5, 7.9
+// and 25.3 µs for 256×1024×32768, 1024×2048×8192 and 4096×4096×32000; with four rows and four warps a
+// program 13.2, 11.9 and 27.6 (ncu, caches kept, 2026-11-26). Where sums are known, a thread has a row.
 constexpr int64_t kRowsWithTotals = 64;
 constexpr int kWarps = 2;
 

@@ -3,7 +3,8 @@
 namespace tilewright::lce {
 namespace {
 
-constexpr int64_t kRowsOnCpu = 4; // of `combine`: a vector has many
+// Of a program of `combine` on a CPU: its vectors hold a column of several rows.
+constexpr int64_t kRowsOnCpu = 4;
 
 bool hasRates(const Scheme &s) { return s.wantsGradients() && !s.terms.logitsAreProducts(); }
 
