@@ -30,9 +30,10 @@ int64_t bytesOf(const Scheme &scheme, ProductKind kind) {
 /// The order of tiles, and as many stages as fit.
 void chooseOrderAndStages(const Scheme &scheme, ProductKind kind, const ProductShape &shape,
                           const DeviceInfo &device, Product &product) {
+  constexpr int kMostStages = 6;
   const bool stores = storesTiles(scheme, kind);
   product.rasterRows = chooseRaster(product, shape, bytesOf(scheme, kind), stores, device);
-  product.stages = stores ? 4 : 5;
+  product.stages = kMostStages;
   while (product.stages > 3 && sharedBytesOf(scheme, kind, product) > device.sharedBytes)
     --product.stages;
 }
@@ -43,14 +44,25 @@ Product productOf(const Block &block, Roles roles, int clusterCtas) {
   return product;
 }
 
+/// Whether the second-level cache holds a good part of the operands: it matters little then how often tiles
+/// read them. On an H100 tiles of 128×128 for dX are 6 % of 1024×2048×8192, 7 % of 2048×1024×8192; beyond
+/// this they lose: 8 % of 512×4096×32000 (`tilewright bench --dtype bf16 --against cublas`, 2026-11-26).
+bool haveSmallOperands(const ProductShape &shape, int64_t numberBytes) {
+  constexpr int64_t kMostBytes = int64_t(88) << 20;
+  return (shape.rows + shape.columns) * shape.depth * numberBytes <= kMostBytes;
+}
+
 /// Tiles for a deep product that pairs share: those that read the fewest bytes first. 192×256 takes 1 to 2 %
-/// more than 256×192, for of E less is shared.
-std::vector<Product> hiddenCandidates() {
+/// more than 256×192, for of E less is shared. Small tiles give more multiprocessors one.
+std::vector<Product> hiddenCandidates(const Scheme &scheme, const ProductShape &shape) {
   constexpr Roles kRoles = Roles::cooperative;
-  return {productOf({256, 192}, kRoles, 2), productOf({192, 256}, kRoles, 2),
-          productOf({256, 192}, kRoles, 1), productOf({256, 128}, kRoles, 2),
-          productOf({128, 256}, kRoles, 2), productOf({256, 128}, kRoles, 1),
-          productOf({128, 192}, kRoles, 2)};
+  std::vector<Product> all = {productOf({256, 192}, kRoles, 2), productOf({192, 256}, kRoles, 2),
+                              productOf({256, 192}, kRoles, 1), productOf({256, 128}, kRoles, 2),
+                              productOf({128, 256}, kRoles, 2), productOf({256, 128}, kRoles, 1),
+                              productOf({128, 192}, kRoles, 2)};
+  if (haveSmallOperands(shape, bytesOf(scheme, ProductKind::dHidden)))
+    all.push_back(productOf({128, 128}, kRoles, 1));
+  return all;
 }
 
 /// The many stores of a shallow dW hide behind another tile's products. A deep one takes the tiles that read
@@ -125,7 +137,7 @@ std::vector<Product> candidatesFor(const Scheme &scheme, ProductKind kind, const
                                    const Config &config) {
   if (!device.warpgroups || !allowsRoles(scheme, kind)) return {};
   const ProductShape shape = shapeOf(scheme, kind, config);
-  std::vector<Product> all = kind == ProductKind::dHidden   ? hiddenCandidates()
+  std::vector<Product> all = kind == ProductKind::dHidden   ? hiddenCandidates(scheme, shape)
                              : kind == ProductKind::dWeight ? weightCandidates(scheme, shape)
                                                             : logitsCandidates(scheme, kind, shape);
   const auto lacksRegisters = [&](const Product &product) {

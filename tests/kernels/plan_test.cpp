@@ -251,9 +251,14 @@ TEST(PlanForHopper, PartsOfTheClassesFillTheLastRound) {
 
 TEST(PlanForHopper, FewRowsAreNothingButParts) {
   EXPECT_EQ(hiddenProduct(256, 4096, 128256), "256x192 0+256/6");
-  EXPECT_EQ(hiddenProduct(1024, 2048, 8192), "256x128 0+1024/2")
-      << "two halves of a round, not one of 128x192";
-  EXPECT_EQ(hiddenProduct(300, 64, 1000), "128x192 0+0/1") << "not worth a launch";
+  EXPECT_EQ(hiddenProduct(256, 1024, 32768), "128x128 0+256/8") << "16 tiles";
+}
+
+// Tiles that share little give each multiprocessor one where the second-level cache holds the operands.
+TEST(PlanForHopper, SmallOperandsTakeSmallTiles) {
+  EXPECT_EQ(hiddenProduct(1024, 2048, 8192), "128x128 0+0/1") << "128 tiles, not 96 of 128x192";
+  EXPECT_EQ(hiddenProduct(300, 64, 1000), "128x128 0+0/1") << "parts are not worth a launch";
+  EXPECT_EQ(hiddenProduct(512, 4096, 32000), "256x192 0+512/3") << "W has 250 MiB";
 }
 
 TEST(PlanForHopper, PartsTakeNoMemoryThatIsNotThere) {

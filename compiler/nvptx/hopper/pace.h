@@ -8,7 +8,8 @@ namespace tilewright::nvptx {
 /// Keeps the CTAs of a persistent grid in step, so that what one reads is still in the second-level cache
 /// when the others come to it. Each counts its segments of the contracted axis in global memory, and whoever
 /// is ahead of the average waits. Without it CTAs drift apart over a launch, for nothing else holds
-/// those back that are a little faster.
+/// those back that are a little faster. Of small operands much stays in that cache in any case: there is no
+/// pace then, and no atomic addition to wait for.
 ///
 /// It is no barrier: who has waited for too long goes on alone, so that CTAs which are not there (fewer
 /// multiprocessors than the launch expects, programs with nothing to do) cost time once, and nobody hangs.
@@ -16,8 +17,8 @@ namespace tilewright::nvptx {
 /// write to different ones), and the last CTA to leave clears it.
 class Pace {
 public:
-  /// At the builder's place, where the kernel's parameters are known.
-  explicit Pace(Lowering &lowering);
+  /// At the builder's place, where the kernel's parameters are known. Of this product.
+  Pace(Lowering &lowering, tile::ContractOp product);
   /// The slots, once for a module.
   static void declare(mlir::ModuleOp module);
 
@@ -28,6 +29,7 @@ public:
 
 private:
   Emitter &e;
+  Value isKept; ///< whether the operands are so large
   Num slot;     ///< i64: address
   Num ctas;     ///< i32
   Variable due; ///< i32: segments of all CTAs that there have to be before this one goes on

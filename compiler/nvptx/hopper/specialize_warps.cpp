@@ -155,18 +155,25 @@ private:
   /// Whether a consumer's accumulators leave it no registers for what it could load beside the product.
   bool leavesNoRegisters() const { return fillsRegisters(plan.rows * plan.columns / plan.teamThreads()); }
 
+  /// Of rows by their numbers.
+  bool hasLoadsOfRows() const {
+    return kernel->walk([](tile::LoadRowsOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  }
+
   LogicalResult consume(const ProductFrame &frame, Num thread, Num group, Num exchange) {
     e.b.create<NVVM::SetMaxRegisterOp>(kConsumerRegisters, NVVM::SetMaxRegisterAction::increase);
-    // Cooperative warpgroups would wait for them; one that takes turns has the other's product to hide that.
-    if (plan.roles == WarpRoles::cooperative && !leavesNoRegisters()) moveLoadsAhead(productOf(kernel));
+    const bool isWhole = plan.roles == WarpRoles::cooperative;
+    // Cooperative warpgroups would wait for loads. One that takes turns has the other's product to hide that,
+    // but not masks of rows that are not there.
+    const bool keepsLoads = isWhole && !leavesNoRegisters();
+    if (keepsLoads || (!isWhole && hasLoadsOfRows())) moveLoadsAhead(productOf(kernel));
     const LoweringOptions consumers = plan.consumers(options);
     TeamLowering team(kernel, consumers, e);
-    const bool isWhole = plan.roles == WarpRoles::cooperative;
     const int64_t bytes = kExchangeBytes * plan.teamThreads() / kConsumerThreads;
     Num number = isWhole ? e.i32(0) : group;
     team.enter(lowered,
                {isWhole ? thread : thread % kGroupThreads, exchange + number * bytes, (number + 1).value});
-    Consumer role(team, frame, group);
+    Consumer role(team, frame, group, keepsLoads);
     if (failed(forEachProgram(team, role, frame.cta))) return failure();
     if (plan.boxedStore) TileStore::finish(e);
     const int64_t exchanged = team.lowering().chip().exchangeBytes();
@@ -188,7 +195,7 @@ private:
     if (failed(Layouts(slice, alone).write(slice))) return failure();
     TeamLowering team(slice, alone, e);
     team.enter(lowered, {thread - kConsumerThreads, e.i32(0), e.i32(0).value});
-    Producer role(team.lowering(), frame);
+    Producer role(team.lowering(), frame, productOf(slice));
     LogicalResult result = forEachProgram(team, role, frame.cta);
     role.leave();
     if (team.lowering().chip().exchangeBytes())

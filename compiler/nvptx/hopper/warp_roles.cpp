@@ -1,5 +1,6 @@
 #include "compiler/nvptx/hopper/warp_roles.h"
 
+#include "compiler/nvptx/threads/memory_access.h"
 #include "compiler/nvptx/threads/product.h"
 #include "compiler/nvptx/tile_gpu/tile_gpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -46,6 +47,14 @@ ProductSpan spanOf(Lowering &lowering, tile::ContractOp op, const WarpPlan &plan
     stride = e.choose(forwards, stride, e.i64(-plan.stageDepth));
   }
   return {depth, first * plan.stageDepth, stride, plan.replacesSums ? maximum(count, e.i32(1)) : count};
+}
+
+/// Whether a tile is made of nothing that is loaded, or computed of scalars, behind the product.
+bool isKnownAhead(Value tile, tile::ContractOp product) {
+  Operation *source = tile.getDefiningOp();
+  if (!source || source->getBlock() != product->getBlock() || source->isBeforeInBlock(product)) return true;
+  return isTile(tile) && !isLoad(source) && source != product && source->getNumRegions() == 0 &&
+         llvm::all_of(source->getOperands(), [&](Value operand) { return isKnownAhead(operand, product); });
 }
 
 /// for step in [0, steps): a loop that carries values and the steps' place in the ring.
@@ -104,9 +113,9 @@ bool isProducible(func::FuncOp kernel, tile::ContractOp product) {
   return !reads;
 }
 
-Producer::Producer(Lowering &lowering, const ProductFrame &frame)
+Producer::Producer(Lowering &lowering, const ProductFrame &frame, tile::ContractOp product)
     : lowering(lowering), e(lowering.emitter()), frame(frame), steps(e, 0), programs(e, 0) {
-  if (frame.plan.keepsPace()) pace.emplace(lowering);
+  if (frame.plan.keepsPace()) pace.emplace(lowering, product);
 }
 
 LogicalResult Producer::lowerFrom(tile::ContractOp op) {
@@ -139,9 +148,9 @@ void Producer::leave() {
 
 // ---- consumers ----
 
-Consumer::Consumer(TeamLowering &team, const ProductFrame &frame, Num group)
-    : team(team), lowering(team.lowering()), e(lowering.emitter()), frame(frame), group(group), steps(e, 0),
-      programs(e, 0) {
+Consumer::Consumer(TeamLowering &team, const ProductFrame &frame, Num group, bool keepsLoads)
+    : team(team), lowering(team.lowering()), e(lowering.emitter()), frame(frame), group(group),
+      keepsLoads(keepsLoads), steps(e, 0), programs(e, 0) {
   if (frame.plan.roles != WarpRoles::pingPong) return;
   auto second = e.b.create<scf::IfOp>(group == 1, /*withElseRegion=*/false);
   e.inside(second.thenBlock(), [&] { passTurn(); });
@@ -160,14 +169,13 @@ LogicalResult Consumer::lowerFrom(tile::ContractOp op) {
   steps.set(begin + span.count);
   programs.set(program + 1);
   if (frame.plan.roles == WarpRoles::cooperative) {
-    loadAhead(op);
-    prefetchBeside(lowering, op);
+    prepare(op);
     multiply(op, begin, span);
     return team.lowerAfter(op);
   }
   auto mine = e.b.create<scf::IfOp>(((program + group) & 1) == 0, /*withElseRegion=*/false);
   return team.within(mine.thenBlock(), [&] {
-    prefetchBeside(lowering, op);
+    prepare(op);
     takeTurn();
     multiply(op, begin, span);
     return team.lowerAfter(op);
@@ -179,7 +187,21 @@ std::unique_ptr<StoreTarget> Consumer::storeTarget(Operation *store) {
   return std::make_unique<TileStore>(lowering, store, frame.boxes, kBoxBarrier);
 }
 
-/// What `moveLoadsAhead` moved; the product hides its latency.
+/// Ahead of the product, which hides the latency of memory. Where there is no register to spare, what is
+/// loaded is forgotten but for a bit a row.
+void Consumer::prepare(tile::ContractOp product) {
+  auto look = [&] {
+    for (Operation &op : *product->getBlock())
+      if (auto load = dyn_cast<tile::LoadRowsOp>(op); load && isKnownAhead(load.getRows(), product))
+        lowering.setPresentRows(load, MemoryAccess(lowering, load).presentRows());
+    prefetchBeside(lowering, product);
+  };
+  if (!keepsLoads) return lowering.elements().within(look);
+  loadAhead(product);
+  look();
+}
+
+/// What `moveLoadsAhead` moved.
 void Consumer::loadAhead(tile::ContractOp product) {
   for (Operation &op : *product->getBlock())
     if (isLoad(&op) && op.isBeforeInBlock(product) && tile::tileType(op.getResult(0)).getDimSize(1) == 1)

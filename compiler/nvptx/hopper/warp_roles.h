@@ -49,7 +49,8 @@ bool isProducible(mlir::func::FuncOp kernel, tile::ContractOp product);
 /// Has the copy engine fill the ring; a single warp.
 class Producer : public WarpRole {
 public:
-  Producer(Lowering &lowering, const ProductFrame &frame);
+  /// Of a kernel that is this product alone.
+  Producer(Lowering &lowering, const ProductFrame &frame, tile::ContractOp product);
   mlir::LogicalResult lowerFrom(tile::ContractOp op) override;
   /// Behind the last program.
   void leave();
@@ -65,12 +66,13 @@ private:
 /// Multiplies from the ring and does the rest of the kernel.
 class Consumer : public WarpRole {
 public:
-  /// `group` (i32): which of the two warpgroups.
-  Consumer(TeamLowering &team, const ProductFrame &frame, Num group);
+  /// `group` (i32): which of the two warpgroups. `keepsLoads`: there are registers for what is loaded ahead.
+  Consumer(TeamLowering &team, const ProductFrame &frame, Num group, bool keepsLoads);
   mlir::LogicalResult lowerFrom(tile::ContractOp op) override;
   std::unique_ptr<StoreTarget> storeTarget(mlir::Operation *store) override;
 
 private:
+  void prepare(tile::ContractOp product);
   void loadAhead(tile::ContractOp product);
   void multiply(tile::ContractOp op, Num begin, const ProductSpan &span);
   Accumulators addSteps(tile::ContractOp op, Num begin, const ProductSpan &span, Accumulators sums);
@@ -83,6 +85,7 @@ private:
   Emitter &e;
   const ProductFrame &frame;
   Num group;
+  const bool keepsLoads;
   Variable steps, programs; ///< so far
 };
 

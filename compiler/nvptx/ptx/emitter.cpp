@@ -3,6 +3,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace tilewright::nvptx {
 
@@ -48,6 +49,14 @@ Num Emitter::narrow(Num number) { return num(b.createOrFold<arith::TruncIOp>(b.g
 Num Emitter::choose(Value condition, Num yes, Num no) { return num(select(condition, yes.value, no.value)); }
 Value Emitter::select(Value condition, Value yes, Value no) {
   return b.createOrFold<arith::SelectOp>(condition, yes, no);
+}
+SmallVector<Value> Emitter::ifElse(Value condition, int64_t count,
+                                   llvm::function_ref<SmallVector<Value>()> body, Value otherwise) {
+  const SmallVector<Type> types(count, otherwise.getType());
+  auto branch = b.create<scf::IfOp>(types, condition, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  inside(branch.thenBlock(), [&] { b.create<scf::YieldOp>(body()); });
+  inside(branch.elseBlock(), [&] { b.create<scf::YieldOp>(SmallVector<Value>(count, otherwise)); });
+  return branch.getResults();
 }
 Value Emitter::both(Value a, Value c) { return b.createOrFold<arith::AndIOp>(a, c); }
 Value Emitter::either(Value a, Value c) { return b.createOrFold<arith::OrIOp>(a, c); }

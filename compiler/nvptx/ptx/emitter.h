@@ -108,6 +108,9 @@ public:
     b.setInsertionPointToStart(block);
     body();
   }
+  /// What `body` makes where the condition holds, else so many times `otherwise`, of their type.
+  SmallVector<Value> ifElse(Value condition, int64_t count, llvm::function_ref<SmallVector<Value>()> body,
+                            Value otherwise);
 
   mlir::ImplicitLocOpBuilder b;
 };

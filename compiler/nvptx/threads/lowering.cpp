@@ -53,6 +53,11 @@ Num Lowering::threadPosition(const AxisMap &map) {
 
 Num Lowering::position(const AxisMap &map, int64_t reg) { return threadPosition(map) + map.offsets[reg]; }
 
+std::optional<Num> Lowering::presentRows(Operation *load) const {
+  const auto found = present.find(load);
+  return found == present.end() ? std::nullopt : std::optional(found->second);
+}
+
 void Lowering::forgetPositions() {
   e.threadId = teamEntry = e.pinned(e.threadId);
   threadPositions.clear();

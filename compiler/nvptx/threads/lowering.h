@@ -43,6 +43,11 @@ public:
   void setScalar(Value scalar, Value value) { scalars.map(scalar, value); }
   void clone(mlir::Operation &op) { e.b.clone(op, scalars); } ///< of scalars
 
+  /// Which register rows a load of rows by their numbers finds (i32, a bit each), where that is known ahead.
+  /// Its other rows are zeros, and threads that have no row go past it.
+  std::optional<Num> presentRows(mlir::Operation *load) const;
+  void setPresentRows(mlir::Operation *load, Num bits) { present.insert_or_assign(load, bits); }
+
   /// This thread's position along an axis.
   Num position(const layout::AxisMap &map, int64_t reg);
   Num threadPosition(const layout::AxisMap &map); ///< without the register's offset
@@ -63,6 +68,7 @@ private:
   Elements elements_;
   mlir::DenseMap<Value, MemoryView> views;
   mlir::IRMapping scalars;
+  mlir::DenseMap<mlir::Operation *, Num> present;
   mlir::DenseMap<const layout::AxisMap *, Value> threadPositions;
   Value teamEntry; ///< behind it stands what only depends on the thread
 };

@@ -266,10 +266,17 @@ void MemoryAccess::prefetch(int64_t row) {
 }
 
 SmallVector<Value> MemoryAccess::load(int64_t row, int64_t column, Piece piece) {
-  SmallVector<Row> where;
-  for (int64_t r = 0; r < piece.rows; ++r)
-    where.push_back(rowAt(row + r));
-  return load(where, {column, piece.columns});
+  auto all = [&] {
+    SmallVector<Row> where;
+    for (int64_t r = 0; r < piece.rows; ++r)
+      where.push_back(rowAt(row + r));
+    return load(where, {column, piece.columns});
+  };
+  const std::optional<Num> present = lowering.presentRows(op);
+  if (!present) return all();
+  Num mine = *present & (((int64_t(1) << piece.rows) - 1) << row);
+  const Value zero = e.b.create<arith::ConstantOp>(e.b.getZeroAttr(element));
+  return e.ifElse(e.i32(0) < mine, piece.rows * piece.columns, all, zero);
 }
 
 SmallVector<Value> MemoryAccess::load(ArrayRef<Row> rows, Stretch stretch) {
@@ -285,6 +292,13 @@ SmallVector<Value> MemoryAccess::load(ArrayRef<Row> rows, Stretch stretch) {
       types, [&] { return each(&MemoryAccess::loadVectors); },
       [&] { return each(&MemoryAccess::loadElements); }, values);
   return values;
+}
+
+Num MemoryAccess::presentRows() {
+  Num bits = e.i32(0);
+  for (int64_t row = 0; row < layout.rows->registers(); ++row)
+    bits = e.num(e.either(bits.value, e.choose(rowAt(row).live, e.i32(int64_t(1) << row), e.i32(0)).value));
+  return bits;
 }
 
 void MemoryAccess::store(int64_t row, int64_t column, ArrayRef<SmallVector<Value>> rows) {

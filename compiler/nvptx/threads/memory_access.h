@@ -25,6 +25,8 @@ public:
   /// Brings a register row's part of the block to the second-level cache; threads that share the row deal its
   /// lines.
   void prefetch(int64_t row);
+  /// i32: a bit for each of the register rows that lie in the view.
+  Num presentRows();
   /// What is outside is dropped, and of replicas only one writes.
   void store(int64_t row, int64_t column, llvm::ArrayRef<SmallVector<Value>> values) override;
   Piece piece() const override { return {1, layout.columns->registers()}; }

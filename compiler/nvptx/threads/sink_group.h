@@ -6,8 +6,10 @@
 
 namespace tilewright::nvptx {
 
-/// Loads and element-wise ops that sinks need, each behind those that it needs itself.
-SmallVector<mlir::Operation *> neededBy(llvm::ArrayRef<mlir::Operation *> sinks);
+/// Loads and element-wise ops that sinks need, each behind those that it needs itself. What ops need at which
+/// it `endsAt` is left out.
+SmallVector<mlir::Operation *> neededBy(llvm::ArrayRef<mlir::Operation *> sinks,
+                                        llvm::function_ref<bool(mlir::Operation *)> endsAt = nullptr);
 
 /// Stores and reductions that go over the same registers, emitted side by side, so that few registers live at
 /// once.
@@ -33,6 +35,7 @@ private:
   void evaluatePart(StoreTarget::Piece part, int64_t row, int64_t column);
   void loadBlocks(const EpiloguePieces &pieces, int64_t row, int64_t column);
   void inBlockOfItsOwn(int64_t row, int64_t rows, llvm::function_ref<void()> body);
+  void findRows();
   void evaluateNarrowLoads(int64_t mostColumns);
   StoreTarget::Piece wantedPiece() const;
   Ops loads() const;
