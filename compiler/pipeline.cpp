@@ -61,7 +61,7 @@ void addCpuPasses(OpPassManager &passes, const Target &target, const CompileOpti
   passes.addPass(createLowerToVectorFor(target, options));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
-  passes.addPass(cpu::createExpandMath());
+  passes.addPass(cpu::createExpandMath({cpu::machineFor(target, 0).scales}));
   passes.addPass(createConvertVectorToLLVMPass());
   passes.addPass(createConvertSCFToCFPass());
   passes.addPass(createConvertMathToLLVMPass());

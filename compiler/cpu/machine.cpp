@@ -14,6 +14,7 @@ Machine machineFor(const Target &target, int64_t contractionStep) {
   if (has("+avx512f") && has("+avx512bw") && has("+avx512vl")) {
     machine.lanes = 16;
     machine.registers = 32;
+    machine.scales = has("+avx512dq");
     // Zen 4 and later multiply pairs twice as fast as fp32 numbers. Intel's processors, which lack AMD's
     // SSE4a, do it half as fast: a Sapphire Rapids took 345 ms for what it does in 202 ms in fp32.
     machine.bf16Dot = has("+avx512bf16") && has("+sse4a");

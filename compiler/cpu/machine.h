@@ -12,6 +12,7 @@ struct Machine {
   int lanes = 4;        ///< fp32 numbers in a vector register
   int registers = 16;   ///< vector registers
   bool bf16Dot = false; ///< has vdpbf16ps: two bf16 products a lane, summed in fp32
+  bool scales = false;  ///< has vreduceps and vscalefps: x - ⌊x⌋ and x·2^⌊y⌋ (AVX-512 DQ)
   bool tiles = false;   ///< has tdpbf16ps: tiles of bf16 multiplied, summed in tiles of fp32 (AMX)
   int64_t contractionStep = 256;
   bool tf32 = false; ///< products round fp32 operands to TF32, so that results are those of tensor cores

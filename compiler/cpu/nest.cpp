@@ -22,6 +22,10 @@ struct RowAccess {
 /// As many as make a second loop, which has no masks, worth its code.
 constexpr int64_t kStripsForTwoLoops = 8;
 
+/// A row's memory is asked for so far ahead of its use, a line at a time. The processor does so by itself, but
+/// not far enough where a loop takes long for a line.
+constexpr int64_t kBytesAhead = 4096, kLineBytes = 64;
+
 class NestEmitter {
 public:
   NestEmitter(FunctionLowering &lowering, const NestPlan &plan)
@@ -99,7 +103,7 @@ private:
     for (const Sink *sink : sinks)
       if (reducesColumns(*sink))
         llvm::append_range(initial, beginLanes(e, cast<tile::ReduceOp>(sink->op), lanes));
-    isRepeated = phase > 0;
+    readsAhead = phase > 0 || takeFunctions(lowering, sinks);
     SmallVector<Value> reduced(initial.begin(), initial.end());
     Value whole = wholeStrips(sinks);
     if (whole) reduced = emitStrips(sinks, e.index(0), whole, reduced, /*areWhole=*/true);
@@ -251,14 +255,20 @@ private:
     if (isa<tile::LoadOp, tile::LoadRowsOp>(op)) {
       RowAccess access = rowAccess(op);
       Type element = tileType(value).getElementType();
-      if (isRepeated && tile::isInterior(op)) {
-        Value ahead = e.address(access.pointer, e.add(column, e.index(plan.columns)), element);
-        b.create<LLVM::Prefetch>(ahead, /*rw=*/0, /*hint=*/3, /*cache=*/1);
-      }
+      if (readsAhead && tile::isInterior(op)) prefetch(access, element);
       return e.load(e.address(access.pointer, column, element), element, lanes, stripMask(op, access));
     }
     return cloneOn(
         op, [&](Value operand) { return strip(operand); }, true);
+  }
+
+  /// The lines of memory that a strip takes, so far ahead of it.
+  void prefetch(const RowAccess &access, Type element) {
+    const int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+    for (int64_t at = 0; at < lanes; at += kLineBytes / bytes) {
+      Value ahead = e.add(column, e.index(kBytesAhead / bytes + at));
+      b.create<LLVM::Prefetch>(e.address(access.pointer, ahead, element), /*rw=*/0, /*hint=*/3, /*cache=*/1);
+    }
   }
 
   /// The value's element in the row at hand.
@@ -464,7 +474,7 @@ private:
   Operation *rowLoop = nullptr, *columnLoop = nullptr;
   Value row, column, partMask;
   bool isWhole = false;                       ///< no lane of the strip at hand lies outside a view
-  bool isRepeated = false;                    ///< the row has been read by an earlier phase
+  bool readsAhead = false;                    ///< the loop takes long, or is not the first over its rows
   llvm::MapVector<Value, TileBuffer> pending; ///< what becomes a buffer when the nest is done
   DenseMap<Value, Value> stripValues, rowValues;
   DenseMap<Value, int> phases;

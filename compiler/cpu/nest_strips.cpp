@@ -72,11 +72,15 @@ int64_t widestStrip(FunctionLowering &lowering, const NestPlan &plan) {
   return takesPairs(lowering, plan) ? 2 * lanes : lanes;
 }
 
+bool takeFunctions(const FunctionLowering &lowering, ArrayRef<const Sink *> sinks) {
+  return llvm::any_of(operationsOf(lowering, sinks), takesPolynomial);
+}
+
 int64_t stripOf(FunctionLowering &lowering, ArrayRef<const Sink *> sinks, int64_t widest) {
   const Machine &machine = lowering.emitter().machine;
   const int64_t narrow = kFunctionsSideBySide * machine.lanes;
   if (widest <= narrow || machine.registers > kFewRegisters) return widest;
-  return llvm::any_of(operationsOf(lowering, sinks), takesPolynomial) ? narrow : widest;
+  return takeFunctions(lowering, sinks) ? narrow : widest;
 }
 
 SmallVector<Operation *> rowAccesses(const FunctionLowering &lowering, ArrayRef<const Sink *> sinks) {

@@ -11,6 +11,9 @@ bool takesPairs(const FunctionLowering &lowering, const NestPlan &plan);
 /// rows. Polynomials and reductions are long chains, of which a processor sees too few at once.
 int64_t widestStrip(FunctionLowering &lowering, const NestPlan &plan);
 
+/// Whether a phase with these sinks evaluates functions, by polynomials.
+bool takeFunctions(const FunctionLowering &lowering, llvm::ArrayRef<const Sink *> sinks);
+
 /// Columns that one phase with these sinks takes at once: fewer where it evaluates functions, whose
 /// polynomials' numbers leave no registers for more.
 int64_t stripOf(FunctionLowering &lowering, llvm::ArrayRef<const Sink *> sinks, int64_t widest);

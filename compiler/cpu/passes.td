@@ -43,8 +43,9 @@ def ExpandMath : Pass<"expand-math", "::mlir::ModuleOp"> {
   let description = [{
     `math` functions of vectors become polynomial approximations, a few units in the last place from the truth;
     transcendental functions of scalars become calls of the C library. What a processor has an instruction for stays.
-    An `exp` with the flag `afn` has a difference for an operand, which is not positive; it may be off by 2⁻²³, and 0
-    where it is below 2⁻¹²⁶.
+    An `exp` with the flag `afn` has a difference for an operand, which is below 88; it may be off by 2⁻²³ and by the
+    rounding of the operand, and 0 where it is below 2⁻¹²⁶. With `scales` it takes AVX-512's instructions for the parts
+    of a power of two.
 
     ```mlir
     %y = math.log1p %x : f32
@@ -54,9 +55,11 @@ def ExpandMath : Pass<"expand-math", "::mlir::ModuleOp"> {
     %y = func.call @log1pf(%x) : (f32) -> f32
     ```
   }];
+  let options = [Option<"scales", "scales", "bool", "false",
+      "the processor has vreduceps and vscalefps (AVX-512 DQ), and vectors of 16 numbers">];
   let dependentDialects = [
-    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::math::MathDialect",
-    "::mlir::vector::VectorDialect"
+    "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::math::MathDialect", "::mlir::vector::VectorDialect"
   ];
 }
 
