@@ -34,7 +34,7 @@ static std::unique_ptr<Pass> createStreamRowsFor(const Target &target, const Com
   rows.interior = options.schedule.rowUnroll ? options.schedule.rowUnroll : 4;
   rows.keptBytes = options.schedule.rowBytes;
   rows.partners = options.schedule.rowPartners;
-  if (isCpu) rows.keptExponentials = kKeptExponentials, rows.cutLeftOut = true;
+  if (isCpu) rows.keptExponentials = kKeptExponentials, rows.cutLeftOut = rows.lazyShift = true;
   return createStreamRows(rows);
 }
 

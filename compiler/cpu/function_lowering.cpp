@@ -208,8 +208,10 @@ TileBuffer FunctionLowering::materialise(Value value) {
 
 void FunctionLowering::copy(const TileBuffer &from, const TileBuffer &to) {
   Type stored = storedType(from.element);
-  const int64_t lanes = e.machine.lanes;
-  e.loop(e.index(0), e.index(from.rows * from.stride), e.index(lanes), [&](Value at) {
+  const int64_t elements = from.rows * from.stride;
+  // A vector's load of a number that was just stored waits until the store has left the processor.
+  const int64_t lanes = elements == 1 ? 1 : e.machine.lanes;
+  e.loop(e.index(0), e.index(elements), e.index(lanes), [&](Value at) {
     e.store(e.address(to.pointer, at, stored), e.load(e.address(from.pointer, at, stored), stored, lanes));
   });
 }
@@ -257,7 +259,11 @@ LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {
 
 LogicalResult FunctionLowering::lowerIf(scf::IfOp op) {
   flush();
-  if (op.getNumResults() != 0) return op.emitError("with results has no CPU lowering");
+  SmallVector<TileBuffer> results;
+  for (Value result : op.getResults()) {
+    if (!tileType(result)) return op.emitError("gives a value that is not a tile");
+    results.push_back(allocate(tileType(result)));
+  }
   auto branch = e.b.create<scf::IfOp>(scalar(op.getCondition()), !op.getElseRegion().empty());
   auto lower = [&](Region &from, Region &to) -> LogicalResult {
     if (from.empty()) return success();
@@ -267,11 +273,16 @@ LogicalResult FunctionLowering::lowerIf(scf::IfOp op) {
     const auto outside = buffers; // what the branch puts into a buffer is there only if the branch is taken
     if (failed(lowerBlock(from.front()))) return failure();
     flush();
+    for (auto [yielded, result] : llvm::zip(from.front().getTerminator()->getOperands(), results))
+      copy(materialise(yielded), result);
     buffers = outside;
     return success();
   };
-  return success(succeeded(lower(op.getThenRegion(), branch.getThenRegion())) &&
-                 succeeded(lower(op.getElseRegion(), branch.getElseRegion())));
+  if (failed(lower(op.getThenRegion(), branch.getThenRegion()))) return failure();
+  if (failed(lower(op.getElseRegion(), branch.getElseRegion()))) return failure();
+  for (auto [result, buffer] : llvm::zip(op.getResults(), results))
+    setBuffer(result, buffer);
+  return success();
 }
 
 void FunctionLowering::lowerProduct(Value result, const ProductOperand &left, const ProductOperand &right) {

@@ -35,8 +35,19 @@ Value combine(ImplicitLocOpBuilder &b, tile::ReduceOp reduce, Value x, Value y) 
   return combined;
 }
 
-static bool hasNans(tile::ReduceOp reduce) {
+static bool isExtreme(tile::ReduceOp reduce) {
   return isa<FloatType>(elementOf(reduce)) && reduce.getKind() != tile::ReductionKind::sum;
+}
+
+static bool hasNans(tile::ReduceOp reduce) {
+  return isExtreme(reduce) && !reduce->hasAttr(tile::kNumbersOnlyAttr);
+}
+
+/// The larger or smaller one; y where x is a NaN.
+static Value furtherOf(ImplicitLocOpBuilder &b, tile::ReduceOp reduce, Value x, Value y) {
+  const bool isMax = reduce.getKind() == tile::ReductionKind::max;
+  auto further = isMax ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
+  return b.create<arith::SelectOp>(b.create<arith::CmpFOp>(further, x, y), x, y);
 }
 
 unsigned lanesCarried(tile::ReduceOp reduce) { return hasNans(reduce) ? 2 : 1; }
@@ -70,18 +81,16 @@ SmallVector<Value> beginLanes(Emitter &e, tile::ReduceOp reduce, int64_t lanes) 
 }
 
 SmallVector<Value> addLanes(Emitter &e, tile::ReduceOp reduce, ValueRange carried, Value strip) {
-  if (!hasNans(reduce)) return {combine(e.b, reduce, carried[0], strip)};
-  const bool isMax = reduce.getKind() == tile::ReductionKind::max;
-  auto further = isMax ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
-  Value isFurther = e.b.create<arith::CmpFOp>(further, strip, carried[0]);
-  return {e.b.create<arith::SelectOp>(isFurther, strip, carried[0]),
-          e.b.create<arith::OrIOp>(carried[1], nansOf(e, strip))};
+  if (!isExtreme(reduce)) return {combine(e.b, reduce, carried[0], strip)};
+  SmallVector<Value> next{furtherOf(e.b, reduce, strip, carried[0])};
+  if (hasNans(reduce)) next.push_back(e.b.create<arith::OrIOp>(carried[1], nansOf(e, strip)));
+  return next;
 }
 
 static Value reduceLanes(ImplicitLocOpBuilder &b, tile::ReduceOp reduce, Value vector) {
   for (int64_t left = cast<VectorType>(vector.getType()).getNumElements(); left > 1; left /= 2) {
     auto [low, high] = halvesOf(b, vector);
-    vector = combine(b, reduce, low, high);
+    vector = isExtreme(reduce) ? furtherOf(b, reduce, low, high) : combine(b, reduce, low, high);
   }
   return b.create<vector::ExtractOp>(vector, ArrayRef<int64_t>{0});
 }

@@ -25,6 +25,8 @@ constexpr llvm::StringLiteral kKernelAttr = "tile.kernel";
 /// On an access of memory: all that it touches lies inside the view, and is aligned for vectors.
 constexpr llvm::StringLiteral kInteriorAttr = "interior";
 inline bool isInterior(mlir::Operation *op) { return op->hasAttr(kInteriorAttr); }
+/// On a maximum or minimum along rows: NaNs are left out. Only a CPU's lowering knows it.
+constexpr llvm::StringLiteral kNumbersOnlyAttr = "numbers_only";
 constexpr llvm::StringLiteral kGridAttr = "tile.grid";
 /// Of a loop: no two iterations touch the same columns of a view that one of them writes.
 constexpr llvm::StringLiteral kSweepAttr = "tile.sweep";

@@ -89,8 +89,11 @@ KeptPlace KeptExponentials::placeOfCut(TileBuilder &b, Value column, Value skipp
           b.create<arith::AddIOp>(number, b.index(room / blockColumns))};
 }
 
-void KeptExponentials::store(TileBuilder &b, Value e, Value max, KeptPlace place) const {
+void KeptExponentials::storeTerms(TileBuilder &b, Value e, KeptPlace place) const {
   b.create<tile::StoreOp>(e, terms, place.terms, /*interior=*/true);
+}
+
+void KeptExponentials::storeMaximum(TileBuilder &b, Value max, KeptPlace place) const {
   b.create<tile::StoreOp>(max, maxima, place.maximum, /*interior=*/false);
 }
 

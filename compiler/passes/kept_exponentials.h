@@ -17,7 +17,8 @@ struct KeptPlace {
 };
 
 /// The exponentials of a sweep that makes a row's maximum and sum, kept for later sweeps of the row. With the
-/// largest number m_b up to the end of each block b, where a is no less than the row's maximum:
+/// shift m_b of each block b, the largest number up to its end or of some blocks before, where a is no less
+/// than the row's maximum:
 ///
 ///     e = exp(x - m_b)        exp(x - a) = e · exp(m_b - a)
 ///
@@ -46,7 +47,8 @@ struct KeptExponentials {
   KeptPlace placeOf(TileBuilder &b, mlir::Value column) const;
   KeptPlace placeOfCut(TileBuilder &b, mlir::Value column, mlir::Value skipped) const;
 
-  void store(TileBuilder &b, mlir::Value e, mlir::Value max, KeptPlace place) const;
+  void storeTerms(TileBuilder &b, mlir::Value e, KeptPlace place) const;
+  void storeMaximum(TileBuilder &b, mlir::Value max, KeptPlace place) const;
   /// What `exp`, one of `of`, is in a block.
   KeptBlockTerms load(TileBuilder &b, mlir::Operation *exp, mlir::RankedTensorType block,
                       KeptPlace place) const;

@@ -113,6 +113,11 @@ def StreamRows : TilePass<"stream-rows"> {
     is apart, x and what is summed need to agree in all other columns only. In a row with a +∞, which has no sum,
     exp(x - a) of a finite x may be NaN in place of 0.
 
+    With `lazy-shift`, max_sum_exp of one row takes a block of the interior with a shift a that is there before it, the
+    first block's maximum, and goes over the block again with its own only where it has a number above a + 16:
+
+        s ← s + Σ exp(b - a),  m ← max(m, max(b))        at the end  s ← s·exp(a - m)
+
     Sweeps must not change what the kernel says. A store moves to a later sweep when the row it overwrites is still to
     be loaded again; where there is no such order it is an error. After the pass no tensor is dynamic, or it has failed.
 
@@ -145,6 +150,8 @@ def StreamRows : TilePass<"stream-rows"> {
       "of a row's interior that are kept on chip, from the sweep that adds them up for those behind it">,
     Option<"cutLeftOut", "cut-left-out", "bool", "false",
       "the interior's block with the position that rows compare theirs with is cut into blocks of the rest">,
+    Option<"lazyShift", "lazy-shift", "bool", "false",
+      "a row's sum of exponentials goes over the interior once, with a shift that is known before each block">,
     Option<"partners", "partners", "int64_t", "1", "that share the columns of a program's only row">];
 }
 

@@ -233,7 +233,7 @@ private:
     const int64_t atOnce = 1024 / std::max<int64_t>(1, interior) / mostRows(ops);
     uint64_t columns = std::max<int64_t>(1, bytes ? bytes / bytesOfColumn(ops) : atOnce);
     int64_t rest = block ? int64_t(block) : std::max<int64_t>(64, llvm::bit_floor(columns));
-    return {rest, rest * interior, cutLeftOut && partners == 1};
+    return {rest, rest * interior, cutLeftOut && partners == 1, lazyShift && partners == 1};
   }
 
   static WalkResult checkStatic(Operation *op) {

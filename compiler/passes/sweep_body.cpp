@@ -20,13 +20,30 @@ SmallVector<Value> SweepBody::reduce(Operation *op, ValueRange carried) {
   ReductionKind kind = plain ? plain.getKind() : ReductionKind::max;
   Value x = insideRow(values_.lookup(op->getOperand(0)), kind);
   if (plain) return {combine(b_, kind, carried[0], b_.reduce(kind, x))};
+  const bool isKept = exponentials_ && exponentials_->sum == op;
+  if (carried.size() == 3) return addLazily({carried[0], carried[1], carried[2]}, x, isKept);
   MaxSumExp online = combineMaxSumExp(b_, carried[0], carried[1], x);
-  if (exponentials_ && exponentials_->sum == op) madeHere_ = online;
+  if (isKept) termsMade_ = online.terms, shiftMade_ = online.max;
   return {online.max, online.sum};
 }
 
+SmallVector<Value> SweepBody::addLazily(const LazySum &before, Value x, bool isKept) {
+  LazySum after;
+  Value terms;
+  if (isLazy_) {
+    after = addBlockLazily(b_, before, x, [&](Value e) {
+      if (isKept) exponentials_->storeTerms(b_, e, place_);
+    });
+  } else {
+    after = addBlock(b_, before, x, terms);
+  }
+  if (isKept) termsMade_ = terms, shiftMade_ = after.shift;
+  return {after.max, after.sum, after.shift};
+}
+
 void SweepBody::keepExponentials() {
-  if (madeHere_.terms) exponentials_->store(b_, madeHere_.terms, madeHere_.max, place_);
+  if (termsMade_) exponentials_->storeTerms(b_, termsMade_, place_);
+  if (shiftMade_) exponentials_->storeMaximum(b_, shiftMade_, place_);
 }
 
 void SweepBody::clone(Operation *op, Value cutView) {

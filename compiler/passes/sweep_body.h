@@ -2,6 +2,7 @@
 
 #include "compiler/passes/block_reductions.h"
 #include "compiler/passes/kept_exponentials.h"
+#include "compiler/passes/lazy_shift.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace tilewright {
@@ -22,9 +23,11 @@ public:
       : b_(b), width_(width), block_(block), column_(column), isInterior_(isInterior),
         missesPosition_(missesPosition) {}
 
-  /// The reduction's values after this block.
+  /// The reduction's values after this block. A max_sum_exp that carries three has a LazySum.
   llvm::SmallVector<mlir::Value> reduce(mlir::Operation *op, mlir::ValueRange carried);
 
+  /// A LazySum takes the block with the shift that is there. Nothing of the sweep may be made behind it.
+  void setLazy() { isLazy_ = true; }
   void setKept(KeptBlock kept) { kept_ = kept; }
   void setExponentials(const KeptExponentials *exponentials, KeptPlace place) {
     exponentials_ = exponentials, place_ = place;
@@ -37,6 +40,7 @@ public:
   void clone(mlir::Operation *op, mlir::Value cutView);
 
 private:
+  llvm::SmallVector<mlir::Value> addLazily(const LazySum &before, mlir::Value x, bool isKept);
   mlir::RankedTensorType blockType(mlir::RankedTensorType longType);
   mlir::Value shifted(mlir::Value column);
   bool scaleKept(mlir::Operation *op);
@@ -49,12 +53,12 @@ private:
   mlir::Value width_;
   int64_t block_;
   mlir::Value column_;
-  bool isInterior_, missesPosition_;
+  bool isInterior_, missesPosition_, isLazy_ = false;
   mlir::IRMapping values_;
   KeptBlock kept_;
   const KeptExponentials *exponentials_ = nullptr;
   KeptPlace place_;                                   ///< of the block's exponentials
-  MaxSumExp madeHere_;                                ///< of the sum whose terms are kept
+  mlir::Value termsMade_, shiftMade_;                 ///< to be kept
   llvm::DenseMap<mlir::Value, KeptBlockTerms> found_; ///< exponentials that were kept
   llvm::DenseMap<mlir::Value, bool> decided_;         ///< comparisons that come out alike in the whole block
   mlir::Value columnInside_;

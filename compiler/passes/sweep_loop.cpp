@@ -66,24 +66,49 @@ class SweepEmitter {
 public:
   SweepEmitter(TileBuilder &b, ArrayRef<Operation *> ops, Value width, int64_t partners, KeptRows &kept)
       : b(b), ops(ops), width(width), partners(partners), kept(kept) {
-    for (Operation *op : llvm::make_filter_range(ops, isReduction)) {
-      llvm::append_range(carried, initialValues(b, op));
-      llvm::append_range(reduced, op->getResults());
-    }
     views = cutViews(b, ops, width);
   }
 
   void emit(SweepBlocks blocks) {
+    if (blocks.shiftsLazily && blocks.interior && hasInterior()) lazy = lazySum();
+    for (Operation *op : llvm::make_filter_range(ops, isReduction)) {
+      llvm::append_range(carried, initialValues(b, op));
+      if (op == lazy) carried.push_back(carried.end()[-2]);
+    }
     if (!blocks.interior || !hasInterior())
       emitLoop(firstColumn(blocks.rest), width, blocks.rest * partners, {blocks.rest, false}, asItIs);
     else
       emitPeeled(blocks);
     if (partners > 1 && !carried.empty()) combineWithPartners();
-    for (auto [result, value] : llvm::zip(reduced, carried))
-      result.replaceAllUsesWith(value);
+    replaceResults();
   }
 
 private:
+  /// The sum of the sweep that may go with a lazy shift: of one row, and as blocks are read again, nothing may
+  /// be written.
+  Operation *lazySum() const {
+    Operation *only = nullptr;
+    for (Operation *op : ops) {
+      if (op->getNumResults() == 0) return nullptr;
+      if (!isa<tile::MaxSumExpOp>(op)) continue;
+      if (only || tile::rowsOf(op->getResult(0).getType()) != 1) return nullptr;
+      only = op;
+    }
+    return only;
+  }
+
+  unsigned carriedOf(Operation *op) const { return op == lazy ? 3 : op->getNumResults(); }
+
+  void replaceResults() {
+    ArrayRef<Value> left = carried;
+    for (Operation *op : llvm::make_filter_range(ops, isReduction)) {
+      SmallVector<Value> values(left.take_front(op->getNumResults()));
+      if (op == lazy) values[1] = sumOfMaximum(b, {left[0], left[1], left[2]});
+      op->replaceAllUsesWith(values);
+      left = left.drop_front(carriedOf(op));
+    }
+  }
+
   /// Every access begins where a row does, so that blocks of the interior are as well aligned as the row.
   bool hasInterior() {
     bool accesses = false;
@@ -120,10 +145,10 @@ private:
     Value begin = first;
     if (Value kept = exponentialsEnd(blocks)) {
       Value split = ahead(kept);
-      emitLoop(begin, split, stride, {block, true, nullptr, true}, interiorColumn());
+      emitLoop(begin, split, stride, {block, true, nullptr, true, false, true}, interiorColumn());
       begin = split;
     }
-    emitLoop(begin, ahead(end), stride, {block, true}, interiorColumn());
+    emitLoop(begin, ahead(end), stride, {block, true, nullptr, false, false, true}, interiorColumn());
   }
 
   using ToColumn = std::function<Value(TileBuilder &, Value)>;
@@ -341,6 +366,7 @@ private:
     const llvm::DenseMap<Operation *, Value> *kept = nullptr; ///< places of what is on chip
     bool hasExponentials = false;                             ///< that are kept
     bool isCut = false;                                       ///< from the block left out
+    bool isLazy = false;                                      ///< a LazySum's shift is there before the block
   };
 
   /// for i in [begin, end): the block that begins at `toColumn(i)`
@@ -354,14 +380,20 @@ private:
       if (shape.hasExponentials)
         body.setExponentials(&known, shape.isCut ? known.placeOfCut(inner, column, skipped)
                                                  : known.placeOf(inner, column));
+      if (shape.isLazy) body.setLazy();
       SmallVector<Value> next;
+      size_t lazyAt = 0;
       for (Operation *op : ops) {
         inner.setLoc(op->getLoc());
-        if (isReduction(op))
-          llvm::append_range(next, body.reduce(op, values.slice(next.size(), op->getNumResults())));
-        else
+        if (!isReduction(op)) {
           body.clone(op, views.lookup(op));
+          continue;
+        }
+        ValueRange before = values.slice(next.size(), carriedOf(op));
+        if (op == lazy) lazyAt = next.size();
+        llvm::append_range(next, op == lazy ? SmallVector<Value>(before) : body.reduce(op, before));
       }
+      if (lazy) llvm::copy(body.reduce(lazy, values.slice(lazyAt, carriedOf(lazy))), next.begin() + lazyAt);
       body.keepExponentials();
       inner.create<scf::YieldOp>(next);
     };
@@ -383,7 +415,8 @@ private:
   Value masked, maskedColumns; ///< what the rest goes over of the block that is left out
   bool usesExponentials = false; ///< keeps or finds them
   Value isSameInterior;          ///< as that of the sweep that kept them; null: this is that sweep
-  SmallVector<Value> carried, reduced;
+  SmallVector<Value> carried;
+  Operation *lazy = nullptr; ///< the sum that carries a LazySum
   llvm::DenseMap<Operation *, Value> views;
 };
 

@@ -12,6 +12,8 @@ struct SweepBlocks {
   /// The block that the interior leaves out for one position is cut into blocks of the rest, of which one
   /// alone is gone over with the rest.
   bool cutsLeftOut = false;
+  /// A row's sum of exponentials takes the interior's blocks with a shift that is there before them.
+  bool shiftsLazily = false;
 };
 
 /// What the sweeps over rows of one width keep on chip, from one to the next. All of them have the same
