@@ -106,7 +106,8 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
   }
 };
 
-/// exp(x) with `afn` where the processor takes powers of two apart. With t = x / ln 2, which is rounded as x was:
+/// exp(x) with `afn` where the processor takes powers of two apart. With t = x / ln 2, which is rounded as x
+/// was:
 ///
 ///     exp(x) = 2^⌊t⌋ · p(f)        f = t - ⌊t⌋
 ///
@@ -142,7 +143,8 @@ private:
       return b.create<arith::ConstantOp>(DenseElementsAttr::get(cast<ShapedType>(x.getType()), value));
     };
     Value t = b.create<arith::MulFOp>(x, number(1.44269504088896341f));
-    Value f = instruction(b, "llvm.x86.avx512.mask.reduce.ps.512", {t, b.create<arith::ConstantIntOp>(1, 32)});
+    Value f =
+        instruction(b, "llvm.x86.avx512.mask.reduce.ps.512", {t, b.create<arith::ConstantIntOp>(1, 32)});
     Value p = number(1.86713005e-3f);
     for (float next : {9.01703071e-3f, 5.57999127e-2f, 0.240164444f, 0.693151295f, 1.0f})
       p = b.create<vector::FMAOp>(p, f, number(next));

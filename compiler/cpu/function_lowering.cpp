@@ -207,13 +207,15 @@ TileBuffer FunctionLowering::materialise(Value value) {
 }
 
 void FunctionLowering::copy(const TileBuffer &from, const TileBuffer &to) {
-  Type stored = storedType(from.element);
+  const Type stored = storedType(from.element);
   const int64_t elements = from.rows * from.stride;
-  // A vector's load of a number that was just stored waits until the store has left the processor.
-  const int64_t lanes = elements == 1 ? 1 : e.machine.lanes;
-  e.loop(e.index(0), e.index(elements), e.index(lanes), [&](Value at) {
+  auto copyLanes = [&](Value at, int64_t lanes) {
     e.store(e.address(to.pointer, at, stored), e.load(e.address(from.pointer, at, stored), stored, lanes));
-  });
+  };
+  // A vector's load of a number that was just stored would wait until the store has left the processor.
+  if (elements == 1) return copyLanes(e.index(0), 1);
+  const int64_t lanes = e.machine.lanes;
+  e.loop(e.index(0), e.index(elements), e.index(lanes), [&](Value at) { copyLanes(at, lanes); });
 }
 
 LogicalResult FunctionLowering::lowerFor(scf::ForOp loop) {

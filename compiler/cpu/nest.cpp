@@ -22,8 +22,8 @@ struct RowAccess {
 /// As many as make a second loop, which has no masks, worth its code.
 constexpr int64_t kStripsForTwoLoops = 8;
 
-/// A row's memory is asked for so far ahead of its use, a line at a time. The processor does so by itself, but
-/// not far enough where a loop takes long for a line.
+/// A row's memory is asked for so far ahead of its use, a line at a time. The processor does so by itself,
+/// but not far enough where a loop takes long for a line.
 constexpr int64_t kBytesAhead = 4096, kLineBytes = 64;
 
 class NestEmitter {

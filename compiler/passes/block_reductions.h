@@ -12,8 +12,8 @@ mlir::Value combine(TileBuilder &b, tile::ReductionKind kind, mlir::Value x, mli
 /// What stands for m when it is subtracted: x - m must be -∞, not NaN, where both are -∞.
 mlir::Value finiteOrZero(TileBuilder &b, mlir::Value m);
 
-/// exp(x - m), where m is no less than any x: `afn`, as the difference was rounded, and next to the largest
-/// term, 1, those below 2⁻¹²⁶ count for nothing
+/// exp(x - m), where m is no less than any x, or below one by so little that a sum has no infinity: `afn`, as
+/// the difference was rounded, and next to the largest term, 1 or more, those below 2⁻¹²⁶ count for nothing
 mlir::Value exponentials(TileBuilder &b, mlir::Value x, mlir::Value m);
 
 /// m' = max(m, max x),  s' = s·exp(m - m') + Σ exp(x - m')

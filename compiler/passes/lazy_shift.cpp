@@ -77,8 +77,7 @@ LazySum addBlock(TileBuilder &b, const LazySum &before, Value x, Value &terms) {
   return {combine(b, ReductionKind::max, before.max, online.max), online.sum, online.max};
 }
 
-LazySum addBlockLazily(TileBuilder &b, const LazySum &before, Value x,
-                       llvm::function_ref<void(Value)> keep) {
+LazySum addBlockLazily(TileBuilder &b, const LazySum &before, Value x, llvm::function_ref<void(Value)> keep) {
   Value shift = shiftAhead(b, before.shift, x);
   Value terms = exponentials(b, x, finiteOrZero(b, shift));
   Value top = largestNumber(b, x), sum = b.reduce(ReductionKind::sum, terms);
@@ -95,8 +94,7 @@ LazySum addBlockLazily(TileBuilder &b, const LazySum &before, Value x,
     keep(anew);
     return {raised.max, raised.sum, raised.shift};
   };
-  SmallVector<Value> after =
-      choose(b, b.create<arith::OrIOp>(isAbove, isNan), again, {max, total, shift});
+  SmallVector<Value> after = choose(b, b.create<arith::OrIOp>(isAbove, isNan), again, {max, total, shift});
   return {after[0], after[1], after[2]};
 }
 

@@ -22,9 +22,9 @@ LazySum addBlock(TileBuilder &b, const LazySum &before, mlir::Value x, mlir::Val
 ///
 ///     a' = a      s' = s + Σ exp(x - a)      if max x ≤ a + 16
 ///
-/// Else, and where the sum is a NaN, the block is gone over again, as addBlock does. The first block is looked
-/// through for its largest number. `x` must be made anew in other regions, so nothing may overwrite its memory
-/// before. `keep` stores the terms, once or twice.
+/// Else, and where the sum is a NaN, the block is gone over again, as addBlock does. The first block is
+/// looked through for its largest number. `x` must be made anew in other regions, so nothing may overwrite
+/// its memory before. `keep` stores the terms, once or twice.
 LazySum addBlockLazily(TileBuilder &b, const LazySum &before, mlir::Value x,
                        llvm::function_ref<void(mlir::Value terms)> keep);
 

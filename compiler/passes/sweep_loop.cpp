@@ -84,8 +84,8 @@ public:
   }
 
 private:
-  /// The sum of the sweep that may go with a lazy shift: of one row, and as blocks are read again, nothing may
-  /// be written.
+  /// The sum of the sweep that may go with a lazy shift: of one row, and as blocks are read again, nothing
+  /// may be written.
   Operation *lazySum() const {
     Operation *only = nullptr;
     for (Operation *op : ops) {
