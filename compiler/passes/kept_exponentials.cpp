@@ -69,23 +69,22 @@ bool KeptExponentials::serve(ArrayRef<Operation *> ops, Value leftOut) const {
   });
 }
 
-void KeptExponentials::begin(TileBuilder &b, Value interiorEnd, Value leftOut, int64_t block, int64_t cut) {
+void KeptExponentials::begin(TileBuilder &b, KeptInterior all, int64_t block, int64_t cut) {
   Type vector = tile::ViewType::get(b.getContext(), 1, b.getF32Type());
   blockColumns = block, cutColumns = cut, room = columns / block * block, hasCut = cut != 0;
-  terms = b.create<tile::OnChipOp>(vector, room + (cut ? block : 0));
-  maxima = b.create<tile::OnChipOp>(vector, room / block + (cut ? block / cut : 0));
-  end = interiorEnd, position = leftOut;
-  kept = b.create<arith::MinSIOp>(end, b.index(room));
+  terms = b.create<tile::OnChipOp>(vector, room + (cut ? 2 * block : 0));
+  maxima = b.create<tile::OnChipOp>(vector, room / block + (cut ? 2 * block / cut : 0));
+  interior = all;
+  kept = b.create<arith::MinSIOp>(all.end, b.index(room));
 }
 
 KeptPlace KeptExponentials::placeOf(TileBuilder &b, Value column) const {
   return {column, b.create<arith::DivUIOp>(column, b.index(blockColumns))};
 }
 
-KeptPlace KeptExponentials::placeOfCut(TileBuilder &b, Value column, Value skipped) const {
-  Value among = b.create<arith::SubIOp>(column, skipped);
-  Value number = b.create<arith::DivUIOp>(among, b.index(cutColumns));
-  return {b.create<arith::AddIOp>(among, b.index(room)),
+KeptPlace KeptExponentials::placeOfCut(TileBuilder &b, Value ahead) const {
+  Value number = b.create<arith::DivUIOp>(ahead, b.index(cutColumns));
+  return {b.create<arith::AddIOp>(ahead, b.index(room)),
           b.create<arith::AddIOp>(number, b.index(room / blockColumns))};
 }
 

@@ -11,6 +11,12 @@ struct KeptBlockTerms {
   mlir::Value terms, factor;
 };
 
+/// Where a sweep needs no masks: up to `end` in blocks, from there to `near`, if there is one, in smaller
+/// ones; and the position that it leaves out.
+struct KeptInterior {
+  mlir::Value end, near, position;
+};
+
 /// Where a block has its terms, and its m_b.
 struct KeptPlace {
   mlir::Value terms, maximum;
@@ -31,21 +37,21 @@ struct KeptExponentials {
 
   // Once the sweep of `sum` has begun:
   mlir::Value terms, maxima; ///< memory for each e, and each block's m_b
-  mlir::Value end, position; ///< of the interior, and what it leaves out
-  mlir::Value kept;          ///< the columns before this one are there
-  bool hasCut = false;       ///< and what is cut from the block left out
+  KeptInterior interior;
+  mlir::Value kept;    ///< the columns before this one are there
+  bool hasCut = false; ///< and smaller blocks that need no masks
 
   /// Chooses the first sum of rows of `width` that something follows from.
   void choose(llvm::ArrayRef<ScheduledOp> ops, mlir::Value width);
   /// Whether a sweep that leaves out this position makes something that follows from what is kept.
   bool serve(llvm::ArrayRef<mlir::Operation *> ops, mlir::Value leftOut) const;
-  /// Reserves memory in a sweep over the interior up to `end` in blocks of so many columns. If what it leaves
-  /// out is cut, `cut` columns each, there is room for that beside.
-  void begin(TileBuilder &b, mlir::Value interiorEnd, mlir::Value leftOut, int64_t block, int64_t cut);
+  /// Reserves memory in a sweep over the interior in blocks of so many columns. If there are smaller blocks
+  /// as well, `cut` columns each, of less than two blocks, there is room for them beside.
+  void begin(TileBuilder &b, KeptInterior all, int64_t block, int64_t cut);
 
-  /// Of the block that begins at `column`; of one of those that are cut from the block at `skipped`.
+  /// Of the block that begins at `column`; of the smaller block with so many columns of such ahead of it.
   KeptPlace placeOf(TileBuilder &b, mlir::Value column) const;
-  KeptPlace placeOfCut(TileBuilder &b, mlir::Value column, mlir::Value skipped) const;
+  KeptPlace placeOfCut(TileBuilder &b, mlir::Value ahead) const;
 
   void storeTerms(TileBuilder &b, mlir::Value e, KeptPlace place) const;
   void storeMaximum(TileBuilder &b, mlir::Value max, KeptPlace place) const;

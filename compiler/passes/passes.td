@@ -106,9 +106,10 @@ def StreamRows : TilePass<"stream-rows"> {
     `tile.interior`) and need no masks, the second over the rest. Where positions are compared with one number for all
     rows, as by a scattered index, the block that holds it is part of the rest: in all others the comparison is
     decided. With `cut-left-out` it is cut into blocks of the rest, and the comparison is decided in all but one.
+    These have a loop with the blocks of the rest behind the interior that lie inside the row: no masks there, either.
 
     With `kept-exponentials`, the sweep of a row's maximum and sum keeps each exp(x - m) of the interior, m being the
-    largest number so far, and m for each block. A later sweep has exp(x - a) from them, where a is the maximum of the
+    largest number so far (or with `lazy-shift` the shift), and m for each block. A later sweep has exp(x - a) from them, where a is the maximum of the
     row, or the larger one of it and another number: exp(x - m)·exp(m - a). Where the block of the compared position
     is apart, x and what is summed need to agree in all other columns only. In a row with a +∞, which has no sum,
     exp(x - a) of a finite x may be NaN in place of 0.
@@ -149,7 +150,8 @@ def StreamRows : TilePass<"stream-rows"> {
     Option<"keptExponentials", "kept-exponentials", "int64_t", "0",
       "of a row's interior that are kept on chip, from the sweep that adds them up for those behind it">,
     Option<"cutLeftOut", "cut-left-out", "bool", "false",
-      "the interior's block with the position that rows compare theirs with is cut into blocks of the rest">,
+      "the interior's block with the position that rows compare theirs with is cut into blocks of the rest, which have "
+      "a loop without masks, as have those behind the interior">,
     Option<"lazyShift", "lazy-shift", "bool", "false",
       "a row's sum of exponentials goes over the interior once, with a shift that is known before each block">,
     Option<"partners", "partners", "int64_t", "1", "that share the columns of a program's only row">];

@@ -123,7 +123,9 @@ private:
   void emitPeeled(SweepBlocks blocks) {
     block = blocks.interior, stride = block * partners;
     Value inside = b.create<arith::SelectOp>(rowsInside(), width, b.index(0));
-    end = b.create<tile::InteriorOp>(inside, block, accessedViews());
+    SmallVector<Value> accessed = accessedViews();
+    end = b.create<tile::InteriorOp>(inside, block, accessed);
+    if (cuts(blocks)) near = b.create<tile::InteriorOp>(inside, blocks.rest, accessed);
     first = firstColumn(block);
     bool isThere = static_cast<bool>(kept.end);
     bool keeps = isThere || keepHere();
@@ -136,7 +138,7 @@ private:
     }
     leaveOut(comparedPosition(ops));
     if (!keeps) emitInterior(blocks);
-    if (cuts(blocks)) emitCut(blocks.rest);
+    if (near) emitSmall(blocks.rest);
     emitRest(blocks.rest);
     if (keeps) emitLoop(first, ahead(end), stride, {block, true, &kept.places}, interiorColumn());
   }
@@ -175,7 +177,7 @@ private:
       isSkipped = b.create<arith::AndIOp>(isSkipped, isMine);
     }
     skipped = b.create<arith::SelectOp>(isSkipped, begin, end);
-    masked = skipped, maskedColumns = b.index(stride);
+    masked = skipped, maskedColumns = b.create<arith::SelectOp>(isSkipped, b.index(stride), b.index(0));
   }
 
   /// Where a loop ends that goes over the blocks before `column` and leaves one out.
@@ -194,38 +196,61 @@ private:
     };
   }
 
-  /// The block that was left out, in smaller ones but for that with the position. Where an earlier sweep kept
-  /// exponentials of other blocks than this one has, none is gone over here.
-  void emitCut(int64_t rest) {
-    const bool hasExponentials = usesExponentials && kept.exponentials.hasCut;
-    Value at = b.create<tile::ExtractOp>(position);
-    Value small = b.create<arith::SubIOp>(at, b.create<arith::RemUIOp>(at, b.index(rest)));
-    Value isCut = isSkipped;
-    if (hasExponentials && isSameInterior) isCut = b.create<arith::AndIOp>(isCut, isSameInterior);
-    Value cut = b.create<arith::SelectOp>(isCut, b.index(block - rest), b.index(0));
-    masked = b.create<arith::SelectOp>(isCut, small, skipped);
-    maskedColumns = b.create<arith::SelectOp>(isCut, b.index(rest), b.index(block));
+  /// Whole blocks of the rest that need no masks: those cut from the block that was left out, then those
+  /// between the interior and `near`, but for the one with the position. One loop does both. Where an earlier
+  /// sweep kept exponentials of other blocks than this one has, none is gone over here.
+  void emitSmall(int64_t rest) {
     LoopBlock shape{rest, true};
-    shape.hasExponentials = hasExponentials, shape.isCut = true;
-    emitLoop(skipped, add(skipped, cut), rest, shape, [this, small, rest](TileBuilder &b, Value at) -> Value {
-      Value isBehind = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, at, small);
-      return b.create<arith::AddIOp>(at, b.create<arith::SelectOp>(isBehind, b.index(rest), b.index(0)));
+    shape.hasExponentials = usesExponentials && kept.exponentials.hasCut, shape.isCut = true;
+    Value isThere = shape.hasExponentials ? isSameInterior : Value();
+    Value behind = b.create<arith::SubIOp>(near, end);
+    if (isThere) behind = b.create<arith::SelectOp>(isThere, behind, b.index(0));
+    tail = add(end, behind);
+    if (!position)
+      return emitLoop(b.index(0), behind, rest, shape,
+                      [this](TileBuilder &b, Value at) -> Value { return b.create<arith::AddIOp>(end, at); });
+
+    Value isCut = isThere ? b.create<arith::AndIOp>(isSkipped, isThere) : isSkipped;
+    Value cut = b.create<arith::SelectOp>(isCut, b.index(block), b.index(0)), all = add(cut, behind);
+    Value hole = maskSmall(rest, isCut, cut, behind);
+    Value last = b.create<arith::SubIOp>(
+        all, b.create<arith::SelectOp>(b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, hole, all),
+                                       b.index(rest), b.index(0)));
+    emitLoop(b.index(0), last, rest, shape, [this, hole, cut, rest](TileBuilder &b, Value at) -> Value {
+      Value isPast = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, at, hole);
+      Value place = b.create<arith::AddIOp>(at, b.create<arith::SelectOp>(isPast, b.index(rest), b.index(0)));
+      Value isOfCut = b.create<arith::CmpIOp>(arith::CmpIPredicate::slt, place, cut);
+      Value begin = b.create<arith::SelectOp>(isOfCut, skipped, b.create<arith::SubIOp>(end, cut));
+      return b.create<arith::AddIOp>(begin, place);
     });
   }
 
-  /// The block that was left out, or what emitCut has left of it, in smaller ones, and what is behind the
+  /// Leaves the block with the position, if it is one of emitSmall's, to the rest. Its place among them; if
+  /// it is none, the end of all.
+  Value maskSmall(int64_t rest, Value isCut, Value cut, Value behind) {
+    Value at = b.create<tile::ExtractOp>(position);
+    Value small = b.create<arith::SubIOp>(at, b.create<arith::RemUIOp>(at, b.index(rest)));
+    Value isBehind =
+        b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, b.create<arith::SubIOp>(at, end), behind);
+    Value isMasked = b.create<arith::OrIOp>(isCut, isBehind);
+    masked = b.create<arith::SelectOp>(isMasked, small, masked);
+    maskedColumns = b.create<arith::SelectOp>(isMasked, b.index(rest), maskedColumns);
+    Value begin = b.create<arith::SelectOp>(isCut, skipped, b.create<arith::SubIOp>(end, cut));
+    return b.create<arith::SelectOp>(isMasked, b.create<arith::SubIOp>(small, begin), add(cut, behind));
+  }
+
+  /// The block that was left out, or what emitSmall has left, in smaller ones, and what is behind the
   /// interior, of which each partner takes every so many-th block; the last one begins, as those before may
   /// have one block of the interior more. One loop does both: it begins as many steps ahead of the latter as
   /// the former has blocks.
   void emitRest(int64_t rest) {
-    Value begin = end;
+    Value begin = tail ? tail : end;
     if (partners > 1) {
       Value last = b.index((partners - 1) * rest);
       begin = add(begin, b.create<arith::SubIOp>(last, firstColumn(rest)));
     }
     if (!position) return emitLoop(begin, width, rest * partners, {rest, false}, asItIs);
-    Value ahead = b.create<arith::SelectOp>(isSkipped, maskedColumns, b.index(0));
-    emitLoop(b.create<arith::SubIOp>(begin, ahead), width, rest * partners, {rest, false},
+    emitLoop(b.create<arith::SubIOp>(begin, maskedColumns), width, rest * partners, {rest, false},
              [this, begin](TileBuilder &b, Value at) -> Value {
                Value isBehind = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, at, begin);
                Value distance = b.create<arith::SubIOp>(begin, at);
@@ -252,21 +277,26 @@ private:
     return true;
   }
 
-  /// Whether the block that the interior leaves out is gone over in smaller ones.
-  bool cuts(SweepBlocks blocks) const { return position && blocks.cutsLeftOut && block > blocks.rest; }
+  /// Whether small blocks that need no masks have a loop of their own.
+  bool cuts(SweepBlocks blocks) const { return blocks.cutsLeftOut && block > blocks.rest; }
 
   /// Where the part of the interior ends whose exponentials this sweep keeps, or finds; null: neither.
   Value exponentialsEnd(SweepBlocks blocks) {
     KeptExponentials &known = kept.exponentials;
     if (llvm::is_contained(ops, known.sum)) {
       if (!position && llvm::all_of(known.of, [](auto &use) { return use.second; })) return {};
-      known.begin(b, end, position, block, cuts(blocks) ? blocks.rest : 0);
+      known.begin(b, {end, near, position}, block, near ? blocks.rest : 0);
       usesExponentials = true;
       return known.kept;
     }
-    if (!known.kept || !sameValue(known.position, position) || !known.serve(ops, position)) return {};
+    if (!known.kept || !sameValue(known.interior.position, position) || !known.serve(ops, position))
+      return {};
     usesExponentials = true;
-    isSameInterior = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, end, known.end);
+    isSameInterior = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, end, known.interior.end);
+    if (near) {
+      Value isNear = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, near, known.interior.near);
+      isSameInterior = b.create<arith::AndIOp>(isSameInterior, isNear);
+    }
     return b.create<arith::SelectOp>(isSameInterior, known.kept, b.index(0));
   }
 
@@ -365,7 +395,7 @@ private:
     bool isInterior;
     const llvm::DenseMap<Operation *, Value> *kept = nullptr; ///< places of what is on chip
     bool hasExponentials = false;                             ///< that are kept
-    bool isCut = false;                                       ///< from the block left out
+    bool isCut = false;                                       ///< a block of the rest's size
     bool isLazy = false;                                      ///< a LazySum's shift is there before the block
   };
 
@@ -378,8 +408,8 @@ private:
       if (shape.kept) body.setKept({true, placeOf(inner, column), shape.kept});
       const KeptExponentials &known = kept.exponentials;
       if (shape.hasExponentials)
-        body.setExponentials(&known, shape.isCut ? known.placeOfCut(inner, column, skipped)
-                                                 : known.placeOf(inner, column));
+        body.setExponentials(&known,
+                             shape.isCut ? known.placeOfCut(inner, at) : known.placeOf(inner, column));
       if (shape.isLazy) body.setLazy();
       SmallVector<Value> next;
       size_t lazyAt = 0;
@@ -408,11 +438,12 @@ private:
   int64_t partners;
   KeptRows &kept;
   int64_t block = 0,
-          stride = 0;          ///< columns of the interior's blocks, and from one of a partner's to the next
-  Value end, first;            ///< of the interior, and in it of this partner's blocks
-  Value position;              ///< that the interior leaves out, with the block that begins at `skipped`
-  Value isSkipped, skipped;    ///< else that is `end`
-  Value masked, maskedColumns; ///< what the rest goes over of the block that is left out
+          stride = 0;       ///< columns of the interior's blocks, and from one of a partner's to the next
+  Value near, tail;         ///< where the blocks of the rest end that need no masks; where the others begin
+  Value end, first;         ///< of the interior, and in it of this partner's blocks
+  Value position;           ///< that the interior leaves out, with the block that begins at `skipped`
+  Value isSkipped, skipped; ///< else that is `end`
+  Value masked, maskedColumns;   ///< what the rest goes over ahead of the tail
   bool usesExponentials = false; ///< keeps or finds them
   Value isSameInterior;          ///< as that of the sweep that kept them; null: this is that sweep
   SmallVector<Value> carried;

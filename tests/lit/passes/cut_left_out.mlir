@@ -1,21 +1,30 @@
 // RUN: tile-opt %s --stream-rows='block=128 interior=4 cut-left-out kept-exponentials=1024' --canonicalize --cse | FileCheck %s
 
-// The block that the interior leaves out for the label is cut into four of 128 columns. In three of them nothing is
-// compared or masked, and their exponentials are kept behind those of the interior; the fourth goes with the rest.
+// The block that the interior leaves out for the label is cut into four of 128 columns, which have a loop with the whole
+// blocks of 128 behind the interior. Nothing is compared or masked there, and their exponentials are kept behind those of
+// the interior. The one with the label goes with the rest.
 // CHECK-LABEL: func.func @label_apart
-// CHECK-DAG: %[[TERMS:.*]] = tile.on_chip 1536 : !tile.view<?xf32>
-// CHECK-DAG: tile.on_chip 6 : !tile.view<?xf32>
+// CHECK-DAG: %[[TERMS:.*]] = tile.on_chip 2048 : !tile.view<?xf32>
+// CHECK-DAG: tile.on_chip 10 : !tile.view<?xf32>
+// CHECK-DAG: %[[END:.*]] = tile.interior %{{.*}} step 512
+// CHECK-DAG: %[[NEAR:.*]] = tile.interior %{{.*}} step 128
 // CHECK: scf.for {{.*}} step %c512
 // CHECK: tile.store %{{.*}}, %[[TERMS]]
 // CHECK: scf.for {{.*}} step %c512
-// CHECK: %[[CUT:.*]] = arith.select %{{.*}}, %c384, %c0 : index
-// CHECK: %[[END:.*]] = arith.addi %[[SKIPPED:.*]], %[[CUT]]
-// CHECK: scf.for %{{.*}} = %[[SKIPPED]] to %[[END]] step %c128
+// CHECK: %[[BEHIND:.*]] = arith.subi %[[NEAR]], %[[END]]
+// CHECK: %[[ALL:.*]] = arith.addi %[[CUT:.*]], %[[BEHIND]]
+// CHECK: %[[MASKED:.*]] = arith.select %{{.*}}, %c128, %[[CUT]]
+// CHECK: %[[HOLE:.*]] = arith.select %{{.*}}, %{{.*}}, %[[ALL]]
+// CHECK: %[[IS_HOLE:.*]] = arith.cmpi ult, %[[HOLE]], %[[ALL]]
+// CHECK: %[[LESS:.*]] = arith.select %[[IS_HOLE]], %c128, %c0
+// CHECK: %[[LAST:.*]] = arith.subi %[[ALL]], %[[LESS]]
+// CHECK: scf.for %[[AT:.*]] = %c0 to %[[LAST]] step %c128
 // CHECK-NOT: tile.iota
-// CHECK: %[[AMONG:.*]] = arith.subi %{{.*}}, %[[SKIPPED]]
-// CHECK: %[[PLACE:.*]] = arith.addi %[[AMONG]], %c1024
+// CHECK: arith.cmpi sge, %[[AT]], %[[HOLE]]
+// CHECK: %[[PLACE:.*]] = arith.addi %[[AT]], %c1024
 // CHECK: tile.store %{{.*}}, %[[TERMS]][%[[PLACE]]] {interior} : tensor<1x128xf32>
-// CHECK: scf.for {{.*}} step %c128
+// CHECK: %[[REST:.*]] = arith.subi %[[NEAR]], %[[MASKED]]
+// CHECK: scf.for %{{.*}} = %[[REST]] to %{{.*}} step %c128
 // CHECK: tile.iota
 // CHECK: scf.for {{.*}} step %c512
 // CHECK: tile.load %[[TERMS]]

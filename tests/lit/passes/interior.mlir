@@ -35,6 +35,7 @@ func.func @one_hot(%v: !tile.view<?x?xf32>, %r: index, %y: tensor<1x1xi32>, %n: 
   // CHECK: %[[OVER:.*]] = arith.remui %[[AT]], %[[STEP:.*]] : index
   // CHECK: %[[BEGIN:.*]] = arith.subi %[[AT]], %[[OVER]] : index
   // CHECK: %[[SKIPPED:.*]] = arith.select %[[IN]], %[[BEGIN]], %[[K]] : index
+  // CHECK: %[[AHEAD:.*]] = arith.select %[[IN]], %[[STEP]], %{{.*}} : index
   // CHECK: %[[LEFT_OUT:.*]] = arith.cmpi slt, %[[SKIPPED]], %[[K]] : index
   // CHECK: %[[COUNT:.*]] = arith.select %[[LEFT_OUT]], %[[STEP]], %{{.*}} : index
   // CHECK: %[[END:.*]] = arith.subi %[[K]], %[[COUNT]] : index
@@ -44,7 +45,6 @@ func.func @one_hot(%v: !tile.view<?x?xf32>, %r: index, %y: tensor<1x1xi32>, %n: 
   // CHECK-NEXT: %[[COLUMN:.*]] = arith.addi %[[C]], %[[SHIFT]] : index
   // CHECK-NEXT: %[[X:.*]] = tile.load %{{.*}}[%{{.*}}, %[[COLUMN]]] {interior} : !tile.view<?x?xf32> -> tensor<1x512xf32>
   // CHECK-NEXT: tile.store %[[X]], %{{.*}}[%{{.*}}, %[[COLUMN]]] {interior}
-  // CHECK: %[[AHEAD:.*]] = arith.select %[[IN]], %[[STEP]], %{{.*}} : index
   // CHECK: %[[BEGIN:.*]] = arith.subi %[[K]], %[[AHEAD]] : index
   // CHECK: scf.for %[[C:.*]] = %[[BEGIN]] to %{{.*}} step
   // CHECK: %[[IS_LEFT:.*]] = arith.cmpi sge, %[[C]], %[[K]] : index
