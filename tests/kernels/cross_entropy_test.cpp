@@ -76,6 +76,20 @@ TEST_P(Logits, LongRows) {
     }
 }
 
+// A row's blocks are large ones, small ones, and those with masks, of which the label's is one: rows that end
+// in each of them, with labels in each.
+TEST_P(Logits, LabelsInEveryBlock) {
+  for (int64_t classes : {255, 256, 700, 1023, 1024, 1025, 1300, 2047, 2048, 2304, 3000})
+    for (ElementType element : {ElementType::f32, ElementType::bf16}) {
+      LossCase data = logitsCase(DataKind::random, classes / 64 + 2, classes, element);
+      for (int64_t row = 0; row < data.rows; ++row)
+        data.label[row] = row + 1 == data.rows ? classes - 1 : row * 64 % classes;
+      LossCall call;
+      call.inPlace = element == ElementType::bf16;
+      check(data, call);
+    }
+}
+
 TEST_P(Logits, NotANumberStaysInItsRow) {
   const float infinity = std::numeric_limits<float>::infinity();
   LossCase data = logitsCase(DataKind::random, 12, 2000, ElementType::f32);
