@@ -36,6 +36,14 @@ TEST(Catalog, FindsByName) {
   EXPECT_THAT(none.status().message(), testing::HasSubstr("there is no kernel 'softmax'; choose one of "));
 }
 
+/// How many of the lines stand in a loop of ce_row's body, and how many in a branch of such a loop.
+std::pair<int, int> inLoopsAndBranches(const std::vector<std::string> &lines) {
+  std::pair<int, int> counts;
+  for (const std::string &line : lines)
+    ++(line.find_first_not_of(' ') > 8 ? counts.second : counts.first);
+  return counts;
+}
+
 /// The lines of a kernel's static tiles that have `part` in them.
 std::vector<std::string> linesWith(const std::string &kernel, const std::string &part) {
   const StatusOr<CatalogEntry> found = findKernel(kernel);
@@ -49,16 +57,20 @@ std::vector<std::string> linesWith(const std::string &kernel, const std::string 
 }
 
 // The log-softmax and the sums share one sweep over the row; the gradient is a second one. Each is three
-// loops, over the row's interior, over what is cut from the block with the label, and over the rest, and only
-// the last compares positions with the label's. On a CPU the interior of a gradient's sweeps is two loops:
-// the first one keeps exponentials, or has them and loads nothing. What is cut has kept ones, too.
+// loops, over the row's interior, over small blocks that need no masks (cut from the block with the label, or
+// behind the interior), and over the rest, and only the last compares positions with the label's. On a CPU the
+// interior of a gradient's sweeps is two loops: the first one keeps exponentials, or has them and loads
+// nothing. The small blocks have kept ones, too.
+//
+// A loop over the interior of the first sweep has two branches that load a block once more: the first block's
+// maximum is found ahead, and a block far above the shift, or with a NaN, is gone over again.
 TEST(CrossEntropyRow, LoadsEachLogitOnceASweep) {
-  EXPECT_EQ(linesWith("ce_row", "tile.load_rows %arg0").size(), 3u);
+  EXPECT_EQ(inLoopsAndBranches(linesWith("ce_row", "tile.load_rows %arg0")), std::pair(3, 2));
   EXPECT_EQ(linesWith("ce_row", "scf.for").size(), 3u);
   EXPECT_EQ(linesWith("ce_row", "arith.cmpi ne, ").size(), 1u);
   for (const std::string &store : linesWith("ce_row", "tile.store"))
     EXPECT_THAT(store, testing::HasSubstr(": tensor<1x1xf32>")) << "stores part of a row";
-  EXPECT_EQ(linesWith("ce_row_gradient", "tile.load_rows %arg0").size(), 6u);
+  EXPECT_EQ(inLoopsAndBranches(linesWith("ce_row_gradient", "tile.load_rows %arg0")), std::pair(6, 4));
   EXPECT_EQ(linesWith("ce_row_gradient", "scf.for").size(), 8u);
   EXPECT_EQ(linesWith("ce_row_gradient", "arith.cmpi ne, ").size(), 2u);
 }
