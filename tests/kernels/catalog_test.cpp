@@ -58,8 +58,8 @@ std::vector<std::string> linesWith(const std::string &kernel, const std::string 
 
 // The log-softmax and the sums share one sweep over the row; the gradient is a second one. Each is three
 // loops, over the row's interior, over small blocks that need no masks (cut from the block with the label, or
-// behind the interior), and over the rest, and only the last compares positions with the label's. On a CPU the
-// interior of a gradient's sweeps is two loops: the first one keeps exponentials, or has them and loads
+// behind the interior), and over the rest, and only the last compares positions with the label's. On a CPU
+// the interior of a gradient's sweeps is two loops: the first one keeps exponentials, or has them and loads
 // nothing. The small blocks have kept ones, too.
 //
 // A loop over the interior of the first sweep has two branches that load a block once more: the first block's
