@@ -27,6 +27,8 @@ constexpr llvm::StringLiteral kInteriorAttr = "interior";
 inline bool isInterior(mlir::Operation *op) { return op->hasAttr(kInteriorAttr); }
 /// On a maximum or minimum along rows: NaNs are left out. Only a CPU's lowering knows it.
 constexpr llvm::StringLiteral kNumbersOnlyAttr = "numbers_only";
+/// On a load of rows by their numbers: hardly any of them is a row of the view.
+constexpr llvm::StringLiteral kSparseRowsAttr = "sparse_rows";
 constexpr llvm::StringLiteral kGridAttr = "tile.grid";
 /// Of a loop: no two iterations touch the same columns of a view that one of them writes.
 constexpr llvm::StringLiteral kSweepAttr = "tile.sweep";

@@ -92,7 +92,8 @@ public:
   Tile at(const Range &rows, const Range &columns) const;
   /// Loads the rows numbered by `index` (R×1, i32); a number outside the view gives zeros. Rank 1: R×1.
   Tile gather(const Tile &index) const;
-  Tile gather(const Tile &index, const Range &columns) const;
+  /// `isSparse`: hardly any of the numbers is a row's, and the others are to cost little.
+  Tile gather(const Tile &index, const Range &columns, bool isSparse = false) const;
 
   /// The same memory with only the first `size` positions of `axis`.
   View narrowed(int axis, const Index &size) const;

@@ -81,13 +81,14 @@ static Tile load(Impl &impl, const std::optional<Block> &block) {
   return impl.wrapTile(impl.widened(loaded), block->shape.width);
 }
 
-static Tile loadRows(Impl &impl, const std::optional<NumberedRows> &rows) {
+static Tile loadRows(Impl &impl, const std::optional<NumberedRows> &rows, bool isSparse = false) {
   if (!rows) return impl.noTile();
   const Block &block = rows->block;
   auto type = RankedTensorType::get({block.shape.rows, block.shape.columns},
                                     llvm::cast<tile::ViewType>(block.view.getType()).getElement());
   Value column = block.offsets.empty() ? Value() : block.offsets[0];
   Value loaded = impl.create<tile::LoadRowsOp>(type, block.view, rows->index, column, block.shape.width);
+  if (isSparse) loaded.getDefiningOp()->setAttr(tile::kSparseRowsAttr, impl.builder.getUnitAttr());
   return impl.wrapTile(impl.widened(loaded), block.shape.width);
 }
 
@@ -106,9 +107,9 @@ Tile View::gather(const Tile &index) const {
   return impl ? loadRows(*impl, numberedRows(*impl, *this, index, nullptr, "gather")) : Tile();
 }
 
-Tile View::gather(const Tile &index, const Range &columns) const {
+Tile View::gather(const Tile &index, const Range &columns, bool isSparse) const {
   Impl *impl = implOf({this, &index, &columns.begin});
-  return impl ? loadRows(*impl, numberedRows(*impl, *this, index, &columns, "gather")) : Tile();
+  return impl ? loadRows(*impl, numberedRows(*impl, *this, index, &columns, "gather"), isSparse) : Tile();
 }
 
 Strip View::rows(const Range &range) const { return {*this, range, true, false}; }

@@ -15,7 +15,8 @@ Kernel dWeight(const DWeightSpec &spec) {
       std::string("e=") + elementName(spec.exponentials) + ",dw=" + elementName(spec.output) + "," +
       spec.accumulation.str() + (spec.uniform ? ",uniform" : "") + (spec.classFactor ? ",class factor" : "") +
       (spec.gain ? ",gain" : "") + (spec.transposed ? ",transposed" : "") +
-      (spec.place == OneHotPlace::label ? ",u of classes" : "") + "," + spec.block.str();
+      (spec.place == OneHotPlace::label ? ",u of classes" : "") + (spec.fewLabels ? ",few labels" : "") +
+      "," + spec.block.str();
   return defineKernel("lce_dw", specialisation, [spec](KernelBuilder &k) {
     const Mode mode = spec.accumulation.mode;
     const View e = k.input("e", spec.exponentials, 2), xs = k.input("xs", spec.exponentials, 2);
@@ -38,7 +39,7 @@ Kernel dWeight(const DWeightSpec &spec) {
       const Tile scaled = gain.valid() ? first(k, gain) * product : product;
       const bool isOwn = spec.place == OneHotPlace::label;
       const Tile place = isOwn ? select(slot[classes] >= 0, classes.positions(), -1) : slot[classes];
-      const Tile gradient = scaled + u.gather(place, hidden);
+      const Tile gradient = scaled + u.gather(place, hidden, spec.fewLabels);
       if (!spec.uniform) return gradient;
       const Tile sum = onlyRow(k, rowSum, hidden);
       return gradient - (spec.classFactor ? classFactor[classes] * sum : sum);

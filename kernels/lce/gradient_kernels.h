@@ -125,6 +125,7 @@ struct DWeightSpec {
   bool uniform = false, classFactor = false, gain = false;
   OneHotPlace place = OneHotPlace::slot;
   bool transposed = false;
+  bool fewLabels = false; ///< of rows, beside the classes
 };
 Kernel dWeight(const DWeightSpec &spec);
 

@@ -155,9 +155,9 @@ private:
   /// Whether a consumer's accumulators leave it no registers for what it could load beside the product.
   bool leavesNoRegisters() const { return fillsRegisters(plan.rows * plan.columns / plan.teamThreads()); }
 
-  /// Of rows by their numbers.
-  bool hasLoadsOfRows() const {
-    return kernel->walk([](tile::LoadRowsOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  bool hasSparseRows() const {
+    auto find = [](Operation *op) { return isSparse(op) ? WalkResult::interrupt() : WalkResult::advance(); };
+    return kernel->walk(find).wasInterrupted();
   }
 
   LogicalResult consume(const ProductFrame &frame, Num thread, Num group, Num exchange) {
@@ -166,7 +166,7 @@ private:
     // Cooperative warpgroups would wait for loads. One that takes turns has the other's product to hide that,
     // but not masks of rows that are not there.
     const bool keepsLoads = isWhole && !leavesNoRegisters();
-    if (keepsLoads || (!isWhole && hasLoadsOfRows())) moveLoadsAhead(productOf(kernel));
+    if (keepsLoads || (!isWhole && hasSparseRows())) moveLoadsAhead(productOf(kernel));
     const LoweringOptions consumers = plan.consumers(options);
     TeamLowering team(kernel, consumers, e);
     const int64_t bytes = kExchangeBytes * plan.teamThreads() / kConsumerThreads;

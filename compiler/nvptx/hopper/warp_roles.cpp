@@ -113,6 +113,8 @@ bool isProducible(func::FuncOp kernel, tile::ContractOp product) {
   return !reads;
 }
 
+bool isSparse(Operation *op) { return isa<tile::LoadRowsOp>(op) && op->hasAttr(tile::kSparseRowsAttr); }
+
 Producer::Producer(Lowering &lowering, const ProductFrame &frame, tile::ContractOp product)
     : lowering(lowering), e(lowering.emitter()), frame(frame), steps(e, 0), programs(e, 0) {
   if (frame.plan.keepsPace()) pace.emplace(lowering, product);
@@ -192,8 +194,8 @@ std::unique_ptr<StoreTarget> Consumer::storeTarget(Operation *store) {
 void Consumer::prepare(tile::ContractOp product) {
   auto look = [&] {
     for (Operation &op : *product->getBlock())
-      if (auto load = dyn_cast<tile::LoadRowsOp>(op); load && isKnownAhead(load.getRows(), product))
-        lowering.setPresentRows(load, MemoryAccess(lowering, load).presentRows());
+      if (isSparse(&op) && isKnownAhead(cast<tile::LoadRowsOp>(op).getRows(), product))
+        lowering.setPresentRows(&op, MemoryAccess(lowering, &op).presentRows());
     prefetchBeside(lowering, product);
   };
   if (!keepsLoads) return lowering.elements().within(look);

@@ -45,6 +45,8 @@ struct ProductSpan {
 void keepProductOnly(mlir::func::FuncOp kernel);
 /// Whether what is then left reads nothing that the kernel writes.
 bool isProducible(mlir::func::FuncOp kernel, tile::ContractOp product);
+/// Whether an op loads rows by numbers of which hardly any is a row's.
+bool isSparse(mlir::Operation *op);
 
 /// Has the copy engine fill the ring; a single warp.
 class Producer : public WarpRole {

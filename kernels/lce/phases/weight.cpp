@@ -72,7 +72,7 @@ PartKernels weightKernels(Emitter &m) {
                      tagOf(ProductKind::dWeight), [&](const Accumulation &accumulation, ElementType type) {
                        return dWeight({m.s.exponentials, type, accumulation, m.c.dWeight.block,
                                        m.s.isUniformRankOne, m.hasUniformFactor(), m.s.normalisesRows,
-                                       m.oneHotPlace(), m.has(tensor::et)});
+                                       m.oneHotPlace(), m.has(tensor::et), hasFewRows(m.s, m.c)});
                      });
 }
 

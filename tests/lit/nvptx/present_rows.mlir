@@ -31,7 +31,7 @@ func.func @add_rows(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?
   %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 0
       : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>
   %s = tile.load %slot[%i] : !tile.view<?xi32> -> tensor<128x1xi32>
-  %r = tile.load_rows %u[%s, %j] : !tile.view<?x?xf32>, tensor<128x1xi32> -> tensor<128x128xf32>
+  %r = tile.load_rows %u[%s, %j] {sparse_rows} : !tile.view<?x?xf32>, tensor<128x1xi32> -> tensor<128x128xf32>
   %t = arith.addf %x, %r : tensor<128x128xf32>
   %y = arith.truncf %t : tensor<128x128xf32> to tensor<128x128xbf16>
   tile.store %y, %c[%i, %j] : tensor<128x128xbf16>, !tile.view<?x?xbf16>
