@@ -4,7 +4,6 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -12,11 +11,13 @@
 #include "kernels/jit.h"
 #include "runtime/cpu/cpu_device.h"
 #include "tests/support/device_tensor.h"
+#include "tests/support/processors.h"
 
 namespace tilewright {
 namespace {
 
 using test::DeviceTensor;
+using test::Processor;
 
 constexpr int64_t kColumns = 6 * 1024 + 300; // six blocks of the interior, and what is behind it
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -66,23 +67,11 @@ Kernel softmax(ElementType element) {
   });
 }
 
-struct Processor {
-  const char *name, *arch, *features;
-};
-
 const Processor kProcessors[] = {
-    {"Sse2", "x86-64", ""},
-    {"Avx2", "x86-64-v3", "+avx2,+fma,+f16c"},
-    {"Avx512", "x86-64-v4", "+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512cd"},
+    test::kSse2,
+    test::kAvx2,
+    test::kAvx512,
 };
-
-bool canRun(const Processor &processor) {
-  const std::string mine = "," + hostTarget().features + ",";
-  std::stringstream features(processor.features);
-  for (std::string feature; std::getline(features, feature, ',');)
-    if (mine.find("," + feature + ",") == std::string::npos) return false;
-  return true;
-}
 
 class SoftmaxRows : public testing::TestWithParam<std::tuple<Processor, ElementType>> {
 protected:

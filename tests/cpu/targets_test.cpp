@@ -12,31 +12,21 @@
 #include "runtime/cpu/cpu_device.h"
 #include "tests/support/amx_emulator.h"
 #include "tests/support/device_tensor.h"
+#include "tests/support/processors.h"
 
 namespace tilewright {
 namespace {
 
 using test::DeviceTensor;
-
-struct Processor {
-  const char *name, *arch, *features;
-};
+using test::Processor;
 
 const Processor kProcessors[] = {
-    {"Sse2", "x86-64", ""},
-    {"Avx2", "x86-64-v3", "+avx2,+fma,+f16c"},
-    {"Avx512", "x86-64-v4", "+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512cd"},
+    test::kSse2,
+    test::kAvx2,
+    test::kAvx512,
     {"Avx512Bf16", "znver4", "+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512cd,+avx512bf16,+sse4a"},
     {"Amx", "sapphirerapids", "+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512cd,+amx-tile,+amx-bf16"},
 };
-
-bool canRun(const Processor &processor) {
-  const std::string mine = "," + hostTarget().features + ",";
-  std::stringstream features(processor.features);
-  for (std::string feature; std::getline(features, feature, ',');)
-    if (mine.find("," + feature + ",") == std::string::npos) return false;
-  return true;
-}
 
 struct Sizes {
   int64_t m, k, n;
