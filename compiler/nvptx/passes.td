@@ -49,7 +49,7 @@ def PlanWarps : Pass<"plan-warps", "::mlir::func::FuncOp"> {
     After:
     ```mlir
     func.func @product(…) attributes {tile.kernel, tile_gpu.warps =
-        #tile_gpu.warp_plan<pingPong, stages = 4, rows = 128, columns = 128, boxedStore>, …} {
+        #tile_gpu.warp_plan<pingPong, stages = 4, rows = 128, columns = 128, boxes = 4>, …} {
       %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 1 : … -> tensor<128x128xf32>
       tile.store %x, %c[%i, %j] {tile_gpu.boxed} : …
     ```

@@ -17,6 +17,8 @@ using namespace mlir;
 namespace {
 
 constexpr int64_t kStages = 4; ///< where nobody asks for another number
+// Of each warp, as shared memory has room for behind the stages.
+constexpr int64_t kLeastBoxes = 2, kMostBoxes = 4;
 
 /// The kernel's only product, under conditions at most; null if there is another form.
 tile::ContractOp onlyProduct(func::FuncOp kernel) {
@@ -148,6 +150,14 @@ struct WarpPlanning {
 };
 WarpPlanning refused(std::string reason) { return {std::nullopt, nullptr, std::move(reason)}; }
 
+/// As many boxes as there is room for, where a store has any.
+void addBoxes(WarpPlan &plan, int64_t sharedLimit) {
+  if (plan.boxes == 0) return;
+  plan.boxes = kMostBoxes;
+  while (plan.boxes > kLeastBoxes && SharedMemory(plan).bytes > sharedLimit)
+    --plan.boxes;
+}
+
 WarpPlanning planWarps(func::FuncOp kernel, const LoweringOptions &options) {
   constexpr size_t kMostAxes = 2; // that a ProgramOrder knows
   if (!options.hopper) return refused("code for sm_90a and aligned matrices alone have roles");
@@ -167,12 +177,13 @@ WarpPlanning planWarps(func::FuncOp kernel, const LoweringOptions &options) {
   const int64_t bytes = operandBytes(product, options.tf32);
   WarpPlan plan{roles, options.stages ? options.stages : kStages, rows, columns, kLineBytes / bytes};
   Operation *boxed = boxedStore(kernel, product, Layouts(kernel, plan.consumers(options)));
-  plan.boxedStore = boxed != nullptr;
+  plan.boxes = boxed ? kLeastBoxes : 0;
   plan.isRequired = options.roles != WarpRoles::automatic;
   plan.replacesSums = isReducedOnce(kernel, product) && !product.getPart();
   while (plan.stages > 1 && SharedMemory(plan).bytes > options.sharedLimit)
     --plan.stages;
   if (plan.stages < 2) return refused("shared memory has no room for two stages");
+  addBoxes(plan, options.sharedLimit);
   if (!isProducible(kernel, product)) return refused("one warp cannot compute what the product needs");
   if (options.clusterCtas == 2) shareOperand(kernel, product, plan);
   // Products whose left operand does not lie along the contracted axis gain nothing.

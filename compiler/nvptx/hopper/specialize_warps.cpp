@@ -92,12 +92,9 @@ public:
     const SharedMemory memory(plan);
     Num base = addressOfSharedMemory(e), group = warp / 4;
     ValueRange mapPointers = ValueRange(lowered.getArguments()).take_back(maps());
-    ProductFrame frame{plan,
-                       StageRing(e, base + memory.ring, plan.stages, memory.stageBytes),
-                       mapPointers[0],
-                       mapPointers[1],
-                       StoreBoxes{base, group, mapPointers.back()},
-                       ctaNumber()};
+    ProductFrame frame{
+        plan,           StageRing(e, base + memory.ring, plan.stages, memory.stageBytes), mapPointers[0],
+        mapPointers[1], StoreBoxes{base, warp, mapPointers.back(), plan.boxes},           ctaNumber()};
     auto first = e.b.create<scf::IfOp>(thread == 0, /*withElseRegion=*/false);
     e.inside(first.thenBlock(), [&] {
       frame.ring.initBarriers(plan.teamThreads() / kGroupThreads * plan.clusterCtas);
@@ -118,7 +115,7 @@ public:
   }
 
 private:
-  int64_t maps() const { return plan.boxedStore ? 3 : 2; }
+  int64_t maps() const { return plan.boxes ? 3 : 2; }
 
   /// An i32 that is the same in all threads of a warp, as ptxas can see from where it comes.
   Num sameInWarp(Num x) { return e.num(e.broadcast(x.value, 0)); }
@@ -175,7 +172,7 @@ private:
                {isWhole ? thread : thread % kGroupThreads, exchange + number * bytes, (number + 1).value});
     Consumer role(team, frame, group, keepsLoads);
     if (failed(forEachProgram(team, role, frame.cta))) return failure();
-    if (plan.boxedStore) TileStore::finish(e);
+    if (plan.boxes) TileStore::finish(e);
     const int64_t exchanged = team.lowering().chip().exchangeBytes();
     if (exchanged <= bytes) return success();
     return kernel.emitError("exchanges ") << exchanged << " bytes between threads, more than " << bytes

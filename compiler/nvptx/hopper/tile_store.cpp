@@ -19,25 +19,25 @@ bool TileStore::canStore(Operation *op) {
   return type.getDimSize(1) * bytesOf(element) % StoreBoxes::kRowBytes == 0;
 }
 
-TileStore::TileStore(Lowering &lowering, Operation *op, const StoreBoxes &boxes, int64_t barrier)
+TileStore::TileStore(Lowering &lowering, Operation *op, const StoreBoxes &boxes)
     : lowering(lowering), e(lowering.emitter()), op(op), element(lowering.view(viewOf(op)).element),
       layout(lowering.layouts().of(op->getOperand(0))), firstRow(lowering.scalar(op->getOperand(2))),
-      firstColumn(lowering.scalar(op->getOperand(3))), boxes(boxes), barrier(barrier) {}
+      firstColumn(lowering.scalar(op->getOperand(3))), boxes(boxes) {}
 
-/// Of 64 rows a thread holds two, and of each 8 columns two.
+/// Of a warp's 16 rows a thread holds two, and of each 8 columns two.
 StoreTarget::Piece TileStore::piece() const { return {2, StoreBoxes::kRowBytes / bytesOf(element) / 8 * 2}; }
 
 Num TileStore::box() const {
-  const int64_t number = (opened - 1) % StoreBoxes::kPerGroup;
-  return boxes.memory + (boxes.group * StoreBoxes::kPerGroup + number) * StoreBoxes::kBoxBytes;
+  const int64_t number = (opened - 1) % boxes.perWarp;
+  return boxes.memory + (boxes.warp * boxes.perWarp + number) * StoreBoxes::kBoxBytes;
 }
 
-/// The thread that hands boxes over waits until at most the other box is still being read; of the program
-/// before, both may be.
+/// The thread that hands boxes over waits until at most the other boxes are still being read; of the program
+/// before, all may be.
 void TileStore::open(int64_t, int64_t) {
-  const int64_t reading = opened++ == 0 ? 0 : StoreBoxes::kPerGroup - 1;
+  const int64_t reading = opened++ == 0 ? 0 : boxes.perWarp - 1;
   e.b.create<NVVM::CpAsyncBulkWaitGroupOp>(reading, /*read=*/e.b.getUnitAttr());
-  groupBarrier();
+  e.warpBarrier();
 }
 
 Num TileStore::lineOf(int64_t row) { return lowering.position(*layout.rows, row) & (StoreBoxes::kRows - 1); }
@@ -62,11 +62,11 @@ void TileStore::store(int64_t row, int64_t column, ArrayRef<SmallVector<Value>> 
 
 void TileStore::close(int64_t row, int64_t column) {
   fenceAsyncProxy(e);
-  groupBarrier();
-  auto leader = e.b.create<scf::IfOp>((e.thread() & 127) == 0, /*withElseRegion=*/false);
+  e.warpBarrier();
+  auto leader = e.b.create<scf::IfOp>((e.thread() & 31) == 0, /*withElseRegion=*/false);
   e.inside(leader.thenBlock(), [&] {
     Num toRow = e.narrow(firstRow) + (lowering.position(*layout.rows, row) - lineOf(row));
-    // This thread holds its warpgroup's first columns.
+    // This thread holds its warp's first columns.
     Num toColumn =
         e.narrow(firstColumn) + lowering.threadPosition(*layout.columns) + layout.columns->offsets[column];
     handOver(toRow, toColumn);
@@ -82,10 +82,6 @@ void TileStore::handOver(Num toRow, Num toColumn) {
   else
     e.b.create<NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp>(boxes.map, e.sharedPointer(box()),
                                                            ValueRange{toColumn.value, toRow.value}, Value());
-}
-
-void TileStore::groupBarrier() {
-  e.b.create<NVVM::BarrierOp>((boxes.group + barrier).value, e.i32(128).value);
 }
 
 void TileStore::finish(Emitter &e) { e.b.create<NVVM::CpAsyncBulkWaitGroupOp>(0, /*read=*/UnitAttr()); }

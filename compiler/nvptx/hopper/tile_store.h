@@ -4,25 +4,24 @@
 
 namespace tilewright::nvptx {
 
-/// Boxes that warpgroups hand to the copy engine, which writes them to global memory while the threads go on:
-/// 64 rows of 128 bytes, their 16-byte chunks permuted as in a StagedOperand. Each of two warpgroups has two
-/// boxes and fills them in turn.
+/// Boxes that warps hand to the copy engine, which writes them to global memory while the threads go on: the
+/// 16 rows that a warp holds of 64, of 128 bytes, their 16-byte chunks permuted as in a StagedOperand. Each
+/// warp has some boxes and fills them in turn, so that none waits for another.
 struct StoreBoxes {
-  static constexpr int64_t kRows = 64, kRowBytes = 128, kBoxBytes = kRows * kRowBytes, kPerGroup = 2;
-  static constexpr int64_t kBytes = 2 * kPerGroup * kBoxBytes;
+  static constexpr int64_t kRows = 16, kRowBytes = 128, kBoxBytes = kRows * kRowBytes;
 
-  Num memory; ///< i32, of both warpgroups, a multiple of 1024
-  Num group;  ///< i32: which warpgroup this thread is in
+  Num memory; ///< i32, of all warps, a multiple of 1024
+  Num warp;   ///< i32: of the CTA, which this thread is in
   Value map;  ///< pointer to the tensor map of the matrix that is stored to
+  int64_t perWarp;
 };
 
-/// A store, or an addition of fp32 numbers, of accumulators that two warpgroups hold, by way of boxes. What
+/// A store, or an addition of fp32 numbers, of accumulators that warpgroups hold, by way of boxes. What
 /// lies outside the matrix is dropped. From registers the threads of a warp would write 8 pieces of 16 bytes
 /// at a time, and wait for each other; the copy engine writes whole lines.
 class TileStore : public StoreTarget {
 public:
-  /// `barrier`: number of the warpgroups' barriers, the first's.
-  TileStore(Lowering &lowering, mlir::Operation *op, const StoreBoxes &boxes, int64_t barrier);
+  TileStore(Lowering &lowering, mlir::Operation *op, const StoreBoxes &boxes);
   /// Whether it can make this store; of tiles as a product leaves them.
   static bool canStore(mlir::Operation *op);
   /// Boxes have been read, so that the CTA may end.
@@ -36,7 +35,6 @@ public:
 private:
   Num box() const;
   void handOver(Num toRow, Num toColumn);
-  void groupBarrier();
   Num lineOf(int64_t row);
 
   Lowering &lowering;
@@ -46,7 +44,6 @@ private:
   TileLayout layout;
   Num firstRow, firstColumn; ///< i64
   StoreBoxes boxes;
-  int64_t barrier;
   int64_t opened = 0; ///< boxes so far
 };
 

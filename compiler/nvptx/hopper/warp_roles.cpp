@@ -15,7 +15,6 @@ namespace {
 
 // Barriers of the CTA, by number: 0 is of all threads, 1 and 2 of the consumers' teams.
 constexpr int64_t kTurnBarrier = 3; ///< and 4: the turn of each warpgroup, pingPong
-constexpr int64_t kBoxBarrier = 5;  ///< and 6: of each warpgroup, about its boxes
 
 StagedOperand leftOf(Lowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
   const WarpPlan &plan = frame.plan;
@@ -186,7 +185,7 @@ LogicalResult Consumer::lowerFrom(tile::ContractOp op) {
 
 std::unique_ptr<StoreTarget> Consumer::storeTarget(Operation *store) {
   if (!store->hasAttr(kBoxedAttr)) return nullptr;
-  return std::make_unique<TileStore>(lowering, store, frame.boxes, kBoxBarrier);
+  return std::make_unique<TileStore>(lowering, store, frame.boxes);
 }
 
 /// Ahead of the product, which hides the latency of memory. Where there is no register to spare, what is

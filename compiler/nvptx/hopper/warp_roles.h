@@ -9,13 +9,15 @@
 
 namespace tilewright::nvptx {
 
+constexpr int64_t kConsumerWarps = 8;
 /// Shared memory of the consumers for values that cross threads.
 constexpr int64_t kExchangeBytes = 2 << 10;
 
 /// Where things lie in a CTA's shared memory: boxes and stages, which begin at multiples of 1024, first.
 struct SharedMemory {
   explicit SharedMemory(const WarpPlan &plan)
-      : stageBytes((plan.rows + plan.columns) * kLineBytes), ring(plan.boxedStore ? StoreBoxes::kBytes : 0),
+      : stageBytes((plan.rows + plan.columns) * kLineBytes),
+        ring(kConsumerWarps * plan.boxes * StoreBoxes::kBoxBytes),
         exchange(llvm::alignTo(ring + StageRing::bytes(plan.stages, stageBytes), 128)),
         bytes(exchange + kExchangeBytes) {}
   int64_t stageBytes, ring, exchange, bytes;

@@ -34,8 +34,8 @@ static LogicalResult verifyPlan(Operation *kernel, const WarpPlan &plan) {
   if (shape[0] != plan.rows || shape[1] != plan.columns)
     return kernel->emitOpError() << "expected '" << kWarpsAttr << "' of a product of " << shape[0] << "x"
                                  << shape[1] << ", found " << plan.rows << "x" << plan.columns;
-  if (boxed != plan.boxedStore)
-    return kernel->emitOpError() << "expected " << int(plan.boxedStore) << " stores with '" << kBoxedAttr
+  if (boxed != (plan.boxes > 0))
+    return kernel->emitOpError() << "expected " << int(plan.boxes > 0) << " stores with '" << kBoxedAttr
                                  << "', found " << boxed;
   return success();
 }

@@ -36,7 +36,7 @@ def TileGpu_WarpPlanAttr : TileGpu_Attr<"WarpPlan", "warp_plan"> {
     The roles, and what else `struct WarpPlan` says. Numbers that are as in a new plan, and flags that are not set, are
     left out.
 
-    Example: `#tile_gpu.warp_plan<pingPong, stages = 4, rows = 128, columns = 192, boxedStore>`
+    Example: `#tile_gpu.warp_plan<pingPong, stages = 4, rows = 128, columns = 192, boxes = 4>`
   }];
   let parameters = (ins "WarpPlan":$plan);
   let hasCustomAssemblyFormat = 1;

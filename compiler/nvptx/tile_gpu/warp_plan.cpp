@@ -25,9 +25,9 @@ const NumberField kNumbers[] = {{"stages", &WarpPlan::stages},
                                 {"rows", &WarpPlan::rows},
                                 {"columns", &WarpPlan::columns},
                                 {"clusterCtas", &WarpPlan::clusterCtas},
-                                {"clusterAxis", &WarpPlan::clusterAxis}};
-const FlagField kFlags[] = {{"boxedStore", &WarpPlan::boxedStore},
-                            {"replacesSums", &WarpPlan::replacesSums},
+                                {"clusterAxis", &WarpPlan::clusterAxis},
+                                {"boxes", &WarpPlan::boxes}};
+const FlagField kFlags[] = {{"replacesSums", &WarpPlan::replacesSums},
                             {"isRanked", &WarpPlan::isRanked},
                             {"isRequired", &WarpPlan::isRequired}};
 
@@ -107,6 +107,7 @@ LogicalResult WarpPlanAttr::verify(llvm::function_ref<InFlightDiagnostic()> emit
     return expected("clusters of 1 or 2 CTAs", plan.clusterCtas);
   if (plan.clusterAxis != 0 && plan.clusterAxis != 1)
     return expected("a cluster along axis 0 or 1 of the grid", plan.clusterAxis);
+  if (plan.boxes < 0 || plan.boxes == 1) return expected("no boxes, or two and more", plan.boxes);
   return success();
 }
 

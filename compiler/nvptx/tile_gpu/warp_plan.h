@@ -28,8 +28,9 @@ struct WarpPlan {
   /// memory of all. Bytes not moved from the second-level cache are power that the tensor cores have.
   int64_t clusterCtas = 1;
   int64_t clusterAxis = 1;
-  /// One store, which has kBoxedAttr, is made by the copy engine, see TileStore.
-  bool boxedStore = false;
+  /// One store, which has kBoxedAttr, is made by the copy engine (see TileStore), from so many boxes of each
+  /// warp; 0: none is.
+  int64_t boxes = 0;
   /// The first step's products replace the sums, of which each program would otherwise clear 192 a thread.
   /// Where there is more to do than to reduce them once, ptxas spills for it.
   bool replacesSums = false;
@@ -39,7 +40,7 @@ struct WarpPlan {
   /// The roles were asked for: a kernel that needs more than they have is an error.
   bool isRequired = false;
   /// See Pace. Warpgroups that take turns lose by it where they store tiles, and gain where they store none.
-  bool keepsPace() const { return roles == WarpRoles::cooperative || !boxedStore; }
+  bool keepsPace() const { return roles == WarpRoles::cooperative || boxes == 0; }
   int64_t sharesOf(int64_t operand) const { return operand == 1 - clusterAxis ? clusterCtas : 1; }
   int64_t teamThreads() const { return roles == WarpRoles::cooperative ? 256 : 128; }
   /// How the warps that multiply see the kernel.

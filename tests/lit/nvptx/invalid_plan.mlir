@@ -42,7 +42,7 @@ func.func @shape(%a: !tile.view<?x?xbf16> {tile.name = "a"})
 
 // expected-error @below {{expected 1 stores with 'tile_gpu.boxed', found 0}}
 func.func @store(%a: !tile.view<?x?xbf16> {tile.name = "a"}) attributes {tile.kernel, tile_gpu.warps =
-    #tile_gpu.warp_plan<pingPong, stages = 4, rows = 128, columns = 128, boxedStore>} {
+    #tile_gpu.warp_plan<pingPong, stages = 4, rows = 128, columns = 128, boxes = 2>} {
   %c0 = arith.constant 0 : index
   %x = tile.contract %a[%c0] contracting 1, %a[%c0] contracting 1
       : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>

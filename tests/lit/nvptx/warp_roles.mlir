@@ -19,10 +19,10 @@
 // COOPERATIVE: llvm.mlir.global internal @pace_slots
 // ALL-LABEL: func.func @product(
 // COOPERATIVE-SAME: persistent, product, shared_bytes = 231552 : i64
-// COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 128, 64, 0>, array<i64: 1, 64, 64, 0>, array<i64: 2, 64, 64, 0>], threads = 384 : i64
+// COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 128, 64, 0>, array<i64: 1, 64, 64, 0>, array<i64: 2, 16, 64, 0>], threads = 384 : i64
 // CLUSTER-SAME: cluster_ctas = 2 : i64
 // CLUSTER-SAME: ranks_clusters
-// CLUSTER-SAME: tensor_maps = [array<i64: 0, 64, 64, 0>, array<i64: 1, 64, 64, 0>, array<i64: 2, 64, 64, 0>]
+// CLUSTER-SAME: tensor_maps = [array<i64: 0, 64, 64, 0>, array<i64: 1, 64, 64, 0>, array<i64: 2, 16, 64, 0>]
 //
 // Barriers of four stages: the copy engine fills, each warpgroup empties.
 // COOPERATIVE-COUNT-1: nvvm.mbarrier.init.shared %{{.*}}, %c1_i32 :
@@ -49,12 +49,14 @@
 // CLUSTER-SAME: mbarrier.arrive.shared::cluster.b64 _, [there];
 // ALL: wgmma.wait_group.sync.aligned 0;
 //
-// Four boxes of 64 columns, two of them in turn.
+// Four boxes of 64 columns, two of them in turn, which no warp waits for another for.
 // ALL: nvvm.cp.async.bulk.wait_group 0 {read}
-// ALL: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
+// ALL-NOT: nvvm.barrier id
+// ALL: nvvm.bar.warp.sync
 // ALL-COUNT-16: st.shared.u32
 // ALL: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>
-// ALL: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
+// ALL-NOT: nvvm.barrier id
+// ALL: nvvm.bar.warp.sync
 // ALL: nvvm.cp.async.bulk.tensor.global.shared.cta
 // ALL: nvvm.cp.async.bulk.wait_group 1 {read}
 // ALL-COUNT-3: nvvm.cp.async.bulk.tensor.global.shared.cta
@@ -101,7 +103,7 @@ func.func @product(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x
 // 192 rows are not 64 for each of two warpgroups in turn: each has half of the columns. No thread has registers
 // left for rows of the bias beside the product: they are loaded behind it.
 // COOPERATIVE-LABEL: func.func @halves(
-// COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 192, 64, 0>, array<i64: 1, 64, 64, 0>, array<i64: 4, 64, 64, 0>]
+// COOPERATIVE-SAME: tensor_maps = [array<i64: 0, 192, 64, 0>, array<i64: 1, 64, 64, 0>, array<i64: 4, 16, 64, 0>]
 // COOPERATIVE: nvvm.setmaxregister increase 232
 // COOPERATIVE-NOT: ld.global
 // COOPERATIVE-COUNT-12: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
@@ -347,7 +349,7 @@ func.func @third(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?x
 // fp32 that is rounded to TF32 as the copy engine copies it (the 1 of its maps): 32 numbers a line, four products
 // of 8. Such a product over the rows of a matrix is the portable lowering's, and so is one that is not to be rounded.
 // TF32-LABEL: func.func @tf32(
-// TF32-SAME: tensor_maps = [array<i64: 0, 128, 32, 1>, array<i64: 1, 128, 32, 1>, array<i64: 2, 64, 32, 0>]
+// TF32-SAME: tensor_maps = [array<i64: 0, 128, 32, 1>, array<i64: 1, 128, 32, 1>, array<i64: 2, 16, 32, 0>]
 // TF32: wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32
 // TF32-SAME: left, right, adds, 1, 1;
 // TF32-SAME: add.s32 low, $128, 2;
