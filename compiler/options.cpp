@@ -38,7 +38,8 @@ std::string CompileOptions::str() const {
          " rowBlock=" + std::to_string(schedule.rowBlock) +
          " rowUnroll=" + std::to_string(schedule.rowUnroll) +
          " rowBytes=" + std::to_string(schedule.rowBytes) +
-         " rowPartners=" + std::to_string(schedule.rowPartners) + " tf32=" + std::to_string(tf32) +
+         " rowPartners=" + std::to_string(schedule.rowPartners) +
+         " nextIsProduct=" + std::to_string(schedule.nextIsProduct) + " tf32=" + std::to_string(tf32) +
          " alignedMatrices=" + std::to_string(alignedMatrices) + " optLevel=" + std::to_string(optLevel);
 }
 

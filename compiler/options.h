@@ -32,6 +32,8 @@ struct Schedule {
   int64_t rowBytes = 0; ///< nvptx: as many bytes of a streamed row are kept in shared memory between sweeps;
                         ///< a longer row is slow
   int rowPartners = 1;  ///< sm_90: so many CTAs of a cluster share the columns of a streamed row
+  bool nextIsProduct = false; ///< sm_90, of a kernel without one: the next launch takes its places when this
+                              ///< one's work is done
 };
 
 const char *warpRolesName(Schedule::WarpRoles roles);

@@ -98,6 +98,7 @@ static nvptx::LowerToThreadsOptions lowerToThreadsFor(const Target &target, cons
   lowering.wgmma = hasWgmma(target);
   lowering.rasterRows = options.schedule.rasterRows;
   lowering.startsEarly = target.capability() >= 90;
+  lowering.nextIsProduct = options.schedule.nextIsProduct;
   lowering.sharedLimit = target.sharedLimit();
   return lowering;
 }

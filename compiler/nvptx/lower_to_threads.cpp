@@ -28,15 +28,20 @@ static void declareSharedMemory(ModuleOp module) {
 /// Programmatic dependent launch: CTAs take their places while the launch before them in the stream ends, and
 /// wait here until all that it wrote can be seen. Then those of the next launch may take theirs. Of products
 /// those by warps with roles can start so, and a launch says whether one does; the next launch finds no room
-/// before they end.
-static void waitForLaunchBefore(func::FuncOp lowered) {
+/// before they end. A product's CTAs take a multiprocessor each. While another kernel's work they would take
+/// them in the order in which those end, and neighbours among them would find less in the second-level cache.
+static void waitForLaunchBefore(func::FuncOp lowered, bool nextIsProduct) {
   LaunchNotes notes = LaunchNotes::of(lowered);
   if (notes.hasProduct && !notes.persistent) return;
-  OpBuilder builder = OpBuilder::atBlockBegin(&lowered.getBody().front());
-  Emitter e(lowered.getLoc(), builder);
-  const char *code =
-      notes.hasProduct ? "griddepcontrol.wait;" : "griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;";
-  e.ptx({}, code, "~{memory}", {}, true);
+  auto say = [&](Operation *before, const char *code) {
+    OpBuilder builder(before);
+    Emitter(lowered.getLoc(), builder).ptx({}, code, "~{memory}", {}, true);
+  };
+  Operation *first = &lowered.getBody().front().front();
+  say(first, "griddepcontrol.wait;");
+  if (!notes.hasProduct)
+    say(nextIsProduct ? lowered.getBody().back().getTerminator() : first,
+        "griddepcontrol.launch_dependents;");
   notes.startsEarly = true;
   notes.write(lowered);
 }
@@ -62,7 +67,7 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
       if (failed(lower(kernel, options))) return signalPassFailure();
     }
     for (auto lowered : getOperation().getOps<func::FuncOp>())
-      if (startsEarly) waitForLaunchBefore(lowered);
+      if (startsEarly) waitForLaunchBefore(lowered, nextIsProduct);
   }
 
   static LogicalResult lower(func::FuncOp kernel, const LoweringOptions &options) {

@@ -112,6 +112,7 @@ def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
     Option<"step", "step", "int64_t", "0", "32 or 64 elements of the contracted axis in a stage; 0: chosen">,
     Option<"rasterRows", "raster-rows", "int64_t", "0", "rows of programs that a persistent grid walks column by column">,
     Option<"startsEarly", "starts-early", "bool", "false", "for sm_90 and later: a launch waits for the one before it">,
+    Option<"nextIsProduct", "next-is-product", "bool", "false", "the next launch takes its places when this one's work is done">,
   ];
   let dependentDialects = [
     "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect", "::mlir::arith::ArithDialect",

@@ -19,7 +19,9 @@ void gather(Emitter &m) {
   GatherRowsSpec spec{m.s.element, m.s.terms, hasRates(m.s), m.s.shiftsByLse};
   spec.clearsSlots = ranksInCombine(m.s, m.c);
   if (spec.clearsSlots) arguments.tensor(tensor::slot);
-  m.launch(m.kernel(gatherRows(spec)), arguments).tag = kPreparesProducts;
+  CompileOptions options;
+  options.schedule.nextIsProduct = true;
+  m.launch(m.kernel(gatherRows(spec), options), arguments).tag = kPreparesProducts;
 }
 
 int forwardKernel(Emitter &m, Shifts shifts, int tag) {

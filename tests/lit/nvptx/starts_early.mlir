@@ -1,13 +1,23 @@
 // RUN: tile-opt %s --assign-layouts --lower-to-threads="starts-early" | FileCheck %s
 // RUN: tile-opt %s --assign-layouts --lower-to-threads | FileCheck %s --check-prefix=LATER
+// RUN: tile-opt %s --assign-layouts --lower-to-threads="starts-early next-is-product" \
+// RUN:   | FileCheck %s --check-prefix=PRODUCT
 
 // Nothing is read before the launch before this one is over; then the next one's CTAs may take their places.
 // CHECK-LABEL: func.func @copy(
 // CHECK-SAME: starts_early
 // CHECK-NEXT: griddepcontrol.wait;
-// CHECK-SAME: griddepcontrol.launch_dependents;
+// CHECK-SAME: ~{memory}
+// CHECK-NEXT: griddepcontrol.launch_dependents;
 // CHECK-SAME: ~{memory}
 // CHECK: ld.global
+// A product's CTAs take their places when this one's work is done.
+// PRODUCT-LABEL: func.func @copy(
+// PRODUCT-NEXT: griddepcontrol.wait;
+// PRODUCT-NOT: griddepcontrol
+// PRODUCT: st.global
+// PRODUCT: griddepcontrol.launch_dependents;
+// PRODUCT-NEXT: return
 // LATER-LABEL: func.func @copy(
 // LATER-NOT: starts_early
 // LATER-NOT: griddepcontrol
