@@ -14,14 +14,11 @@ TensorRef asMatrix(const TensorRef &tensor) {
   return tensor.rank == 2 ? tensor : TensorRef::matrix(tensor.data, tensor.element, 1, tensor.sizes[0]);
 }
 
-Status checkShapes(const TensorRef &gradient, const TensorRef &scale, const TensorRef &result,
-                   bool isInPlace) {
+Status checkShapes(const TensorRef &gradient, const TensorRef &result, bool isInPlace) {
   if (gradient.sizes[0] != result.sizes[0] || gradient.sizes[1] != result.sizes[1])
     return userError("a scaled gradient must have the gradient's shape");
   if (isInPlace && gradient.rowStride != result.rowStride)
     return userError("a gradient that is scaled in place keeps its row stride");
-  if (scale.sizes[0] != 1)
-    return userError("scale: expected one number, found " + std::to_string(scale.sizes[0]));
   return Status();
 }
 
@@ -30,36 +27,59 @@ Status overlapError(const char *with) {
                    "; a scaled gradient lies apart, or replaces the gradient");
 }
 
-} // namespace
+using NamedTensor = std::pair<const char *, const TensorRef *>;
 
-Status GradientScaling::checkMemory(const TensorRef &gradient, const TensorRef &scale,
-                                    const TensorRef &result, bool isInPlace, Stream stream) const {
-  if (overlap(result, scale)) return overlapError("scale");
-  if (!isInPlace && overlap(result, gradient)) return overlapError("gradient");
-  for (const auto &[name, tensor] :
-       {std::pair{"gradient", &gradient}, std::pair{"scale", &scale}, std::pair{"result", &result}})
-    if (const Status status = device_->checkAddress(tensor->data, stream); !status.ok())
-      return status.in(name);
+Status checkAddresses(Device &device, std::initializer_list<NamedTensor> tensors, Stream stream) {
+  for (const auto &[name, tensor] : tensors)
+    if (const Status status = device.checkAddress(tensor->data, stream); !status.ok()) return status.in(name);
   return Status();
 }
 
+Status checkScale(const TensorRef &scale) {
+  if (scale.sizes[0] != 1)
+    return userError("scale: expected one number, found " + std::to_string(scale.sizes[0]));
+  return Status();
+}
+
+} // namespace
+
 std::vector<JitRequest> GradientScaling::kernels(ElementType element) {
-  return {{scaleGradient(element, true), {}}, {scaleGradient(element, false), {}}};
+  return {{scaleGradient(element, true), {}},
+          {scaleGradient(element, false), {}},
+          {scaleGradientPair(element), {}}};
 }
 
 StatusOr<GradientScaling> GradientScaling::prepare(Runtime &runtime, ElementType element) {
   TW_ASSIGN_OR_RETURN(const std::vector<KernelHandle> made, jitAll(runtime, kernels(element)));
-  return GradientScaling(runtime.device(), made[0], made[1]);
+  return GradientScaling(runtime.device(), made);
 }
 
 Status GradientScaling::run(const TensorRef &gradient, const TensorRef &scale, const TensorRef &result,
                             Stream stream) const {
   const TensorRef from = asMatrix(gradient), to = asMatrix(result);
   const bool isInPlace = from.data == to.data;
-  TW_RETURN_IF_ERROR(checkShapes(from, scale, to, isInPlace));
-  TW_RETURN_IF_ERROR(checkMemory(from, scale, to, isInPlace, stream));
+  TW_RETURN_IF_ERROR(checkShapes(from, to, isInPlace));
+  TW_RETURN_IF_ERROR(checkScale(scale));
+  if (overlap(to, scale)) return overlapError("scale");
+  if (!isInPlace && overlap(to, from)) return overlapError("gradient");
+  TW_RETURN_IF_ERROR(
+      checkAddresses(*device_, {{"gradient", &from}, {"scale", &scale}, {"result", &to}}, stream));
   if (isInPlace) return device_->launch(*inPlace_, {scale, to}, stream);
   return device_->launch(*apart_, {from, scale, to}, stream);
+}
+
+Status GradientScaling::runPair(const TensorRef &first, const TensorRef &second, const TensorRef &scale,
+                                Stream stream) const {
+  TW_RETURN_IF_ERROR(checkScale(scale));
+  if (overlap(first, scale) || overlap(second, scale)) return overlapError("scale");
+  if (overlap(first, second)) return userError("first overlaps second; each gradient is scaled once");
+  if (first.sizes[1] != second.sizes[1])
+    return userError("expected two gradients of as many columns, found " + std::to_string(first.sizes[1]) +
+                     " and " + std::to_string(second.sizes[1]));
+  TW_RETURN_IF_ERROR(
+      checkAddresses(*device_, {{"first", &first}, {"second", &second}, {"scale", &scale}}, stream));
+  const bool inOrder = first.sizes[0] >= second.sizes[0];
+  return device_->launch(*pair_, {scale, inOrder ? first : second, inOrder ? second : first}, stream);
 }
 
 } // namespace tilewright

@@ -25,14 +25,17 @@ public:
   /// the scale in any case. User errors: that, other shapes, memory that the device does not reach.
   Status run(const TensorRef &gradient, const TensorRef &scale, const TensorRef &result, Stream stream) const;
 
+  /// first *= scale and second *= scale, in one launch: two matrices of as many columns, such as dX and dW.
+  /// User errors: as above, and matrices that overlap one another.
+  Status runPair(const TensorRef &first, const TensorRef &second, const TensorRef &scale,
+                 Stream stream) const;
+
 private:
-  GradientScaling(Device &device, KernelHandle inPlace, KernelHandle apart)
-      : device_(&device), inPlace_(std::move(inPlace)), apart_(std::move(apart)) {}
-  Status checkMemory(const TensorRef &gradient, const TensorRef &scale, const TensorRef &result,
-                     bool isInPlace, Stream stream) const;
+  GradientScaling(Device &device, const std::vector<KernelHandle> &made)
+      : device_(&device), inPlace_(made[0]), apart_(made[1]), pair_(made[2]) {}
 
   Device *device_;
-  KernelHandle inPlace_, apart_;
+  KernelHandle inPlace_, apart_, pair_; ///< as `kernels` orders them
 };
 
 } // namespace tilewright

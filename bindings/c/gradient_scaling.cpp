@@ -45,3 +45,20 @@ tw_code tw_gradient_scaling_run(const tw_gradient_scaling *scaling, const DLTens
     return scaling->scaling.run(from, factor, to, stream);
   });
 }
+
+tw_code tw_gradient_scaling_run_pair(const tw_gradient_scaling *scaling, const DLTensor *first,
+                                     const DLTensor *second, const DLTensor *scale, void *stream,
+                                     tw_error **error) {
+  return guarded(error, [&]() -> Status {
+    if (!scaling) return expected("scaling");
+    if (!first) return expected("first");
+    if (!second) return expected("second");
+    if (!scale) return expected("scale");
+    TensorRef a, b, factor;
+    TW_RETURN_IF_ERROR(readTensor({first, "first", 2, &a}, scaling->place, Use::run));
+    TW_RETURN_IF_ERROR(readTensor({second, "second", 2, &b}, scaling->place, Use::run));
+    TW_RETURN_IF_ERROR(readTensor({scale, "scale", 1, &factor}, scaling->place, Use::run));
+    if (a.elements() == 0 && b.elements() == 0) return {};
+    return scaling->scaling.runPair(a, b, factor, stream);
+  });
+}

@@ -431,6 +431,11 @@ void tw_gradient_scaling_free(tw_gradient_scaling *scaling);
 tw_code tw_gradient_scaling_run(const tw_gradient_scaling *scaling, const DLTensor *gradient,
                                 const DLTensor *scale, const DLTensor *result, void *stream,
                                 tw_error **error);
+/* first = scale · first and second = scale · second, in one launch: two matrices of as many columns, such as
+ * dX and dW. */
+tw_code tw_gradient_scaling_run_pair(const tw_gradient_scaling *scaling, const DLTensor *first,
+                                     const DLTensor *second, const DLTensor *scale, void *stream,
+                                     tw_error **error);
 
 /* ---- Tuning on request ---- */
 

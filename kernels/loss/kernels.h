@@ -47,11 +47,28 @@ Kernel scanRows();
 /// (row_loss N, validCount 1, out loss 1)
 Kernel reduceLoss(bool mean);
 
+/// The same in one program of a kernel that does something else besides. Its parameters are the kernel's next
+/// ones.
+class LossReduction {
+public:
+  LossReduction(KernelBuilder &k, bool mean);
+  void store() const;
+
+private:
+  KernelBuilder &k_;
+  bool mean_;
+  View rowLoss_, validCount_, loss_;
+};
+
 /// scaled = scale · gradient. In place, where `scaled` holds the gradient, nothing is done where the scale
 /// is 1.
 ///
 /// ([gradient R×C,] scale 1, out scaled R×C)
 Kernel scaleGradient(ElementType element, bool inPlace);
+/// Two gradients in place in one launch, as a launch is all that it takes where the scale is 1.
+///
+/// (scale 1, out larger R×C, out smaller S×C), S <= R
+Kernel scaleGradientPair(ElementType element);
 
 /// The class weight of each row's label; 0 where there is none.
 ///

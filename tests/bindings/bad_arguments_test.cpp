@@ -121,6 +121,15 @@ TEST_F(CApi, nullsOfGradientScaling) {
   expectNull("gradient", running(scaling, nullptr, &loss.dl, &hidden.dl));
   expectNull("scale", running(scaling, &hidden.dl, nullptr, &hidden.dl));
   expectNull("result", running(scaling, &hidden.dl, &loss.dl, nullptr));
+  const auto runningTwo = [&](const tw_gradient_scaling *which, const DLTensor *first, const DLTensor *second,
+                              const DLTensor *scale) {
+    return call(
+        [&](tw_error **e) { return tw_gradient_scaling_run_pair(which, first, second, scale, nullptr, e); });
+  };
+  expectNull("scaling", runningTwo(nullptr, &hidden.dl, &weight.dl, &loss.dl));
+  expectNull("first", runningTwo(scaling, nullptr, &weight.dl, &loss.dl));
+  expectNull("second", runningTwo(scaling, &hidden.dl, nullptr, &loss.dl));
+  expectNull("scale", runningTwo(scaling, &hidden.dl, &weight.dl, nullptr));
   tw_gradient_scaling_free(scaling);
   tw_gradient_scaling_free(nullptr);
 }

@@ -142,6 +142,28 @@ TEST_P(Backward, ScaledGradientsAreThoseOfTheScaledLoss) {
   EXPECT_EQ(t.dW.get(), want);
 }
 
+TEST_P(Backward, TwoGradientsAreScaledAtOnce) {
+  Tensors t(device(), data);
+  LinearCrossEntropyTensors fused = t.fused();
+  const DeviceTensor half = scalar(0.5f), one = scalar(1);
+  fused.gradOutput = half;
+  ASSERT_TRUE(linearCrossEntropy(*runtime, fused, {}, nullptr).ok());
+  const std::vector<double> dX = t.dX.get(), dW = t.dW.get();
+  const auto scaling = GradientScaling::prepare(*runtime, ElementType::f32);
+  ASSERT_TRUE(scaling.ok()) << scaling.status().message();
+  for (const bool xFirst : {true, false}) { // whichever of them has more rows
+    fused.gradOutput = {};
+    ASSERT_TRUE(linearCrossEntropy(*runtime, fused, {}, nullptr).ok());
+    const TensorRef pair[] = {xFirst ? t.dX : t.dW, xFirst ? t.dW : t.dX};
+    for (const DeviceTensor *factor : {&half, &one}) {
+      const Status status = scaling->runPair(pair[0], pair[1], *factor, nullptr);
+      ASSERT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(t.dX.get(), dX);
+      EXPECT_EQ(t.dW.get(), dW);
+    }
+  }
+}
+
 TEST_P(Backward, MistakesAreNamed) {
   Tensors t(device(), data);
   const auto messageOf = [&](const LinearCrossEntropyTensors &tensors) {

@@ -140,6 +140,27 @@ TEST_F(OfAScaledGradient, TensorsOfTheHostAreRefused) {
       "scale");
 }
 
+TEST_F(OfAScaledGradient, TwoHaveMemoryOfTheirOwnAndAsManyColumns) {
+  const auto refusal = [&](const TensorRef &first, const TensorRef &second, const TensorRef &scale) {
+    const Status status = scaling.runPair(first, second, scale, nullptr);
+    EXPECT_EQ(status.kind(), StatusKind::user);
+    EXPECT_TRUE(fake.launches().empty());
+    return status.message();
+  };
+  float host[20 * 16] = {};
+  const TensorRef ofHost = TensorRef::matrix(host, ElementType::f32, 20, 16);
+  EXPECT_THAT(refusal(ofHost, gradientAt(0), scaleAt(8000)), HasSubstr("first"));
+  EXPECT_THAT(refusal(gradientAt(0), ofHost, scaleAt(8000)), HasSubstr("second"));
+  EXPECT_THAT(refusal(gradientAt(0), gradientAt(1276), scaleAt(8000)), HasSubstr("first overlaps second"));
+  EXPECT_THAT(refusal(gradientAt(0), gradientAt(2048), scaleAt(64)), HasSubstr("overlaps scale"));
+  EXPECT_THAT(refusal(gradientAt(0), gradientAt(2048), TensorRef::vector(memory.data(), ElementType::f32, 2)),
+              HasSubstr("one number"));
+  TensorRef narrow = gradientAt(2048);
+  narrow.sizes[1] = 15;
+  EXPECT_THAT(refusal(gradientAt(0), narrow, scaleAt(8000)), HasSubstr("as many columns, found 16 and 15"));
+  EXPECT_TRUE(scaling.runPair(gradientAt(0), gradientAt(2048), scaleAt(8000), nullptr).ok());
+}
+
 TEST_F(OfAScaledGradient, AResultLiesApartOrInTheGradientsPlace) {
   expectOverlap(gradientAt(0), scaleAt(8000), gradientAt(64), "gradient");
   expectOverlap(gradientAt(64), scaleAt(8000), gradientAt(0), "gradient");

@@ -116,6 +116,7 @@ _FUNCTIONS = {  # name: result, arguments; where the last is an error, `call` ta
     "tw_cross_entropy_run": (c_int, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
     "tw_gradient_scaling_prepare": (c_int, [c_void_p, DLDataType, c_void_p, c_void_p]),
     "tw_gradient_scaling_run": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "tw_gradient_scaling_run_pair": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
 }
 
 

@@ -164,16 +164,13 @@ def _gradients_of(ctx, grad_loss, grad_lse, grad_entropy) -> list:
 def _scaled(gradients: Sequence[Optional[Tensor]], factor: Tensor, asked: Asked) -> list:
     """The saved gradients times the upstream one: in their place, unless float16 was saved as float32."""
     factor = cast(factor, torch.float32)
-    results = []
-    for which, gradient in enumerate(gradients):
-        if gradient is not None:
-            dtype = asked.plan.dtypes[which]
-            if gradient.dtype == dtype and type(gradient) is Tensor:
-                asked.scale(which, gradient, factor)
-            else:  # of another type, or without memory
-                gradient = torch.mul(gradient, factor, out=torch.empty_like(gradient, dtype=dtype))
-        results.append(gradient)
-    return results
+    # A gradient of another type, or a subclass of Tensor without memory, gets a tensor of its own.
+    is_scaled = [type(gradient) is Tensor and gradient.dtype == dtype
+                 for gradient, dtype in zip(gradients, asked.plan.dtypes)]
+    asked.scale([gradient if scaled else None for gradient, scaled in zip(gradients, is_scaled)], factor)
+    return [gradient if scaled or gradient is None else
+            torch.mul(gradient, factor, out=torch.empty_like(gradient, dtype=dtype))
+            for gradient, scaled, dtype in zip(gradients, is_scaled, asked.plan.dtypes)]
 
 
 def _onto_main_grad(weight: Tensor):

@@ -283,23 +283,29 @@ def _scaling_handle(device: Device, dtype: torch.dtype) -> c_void_p:
 
 
 class Scaling:
-    """Multiplies gradients of one type and shape by a number in the device's memory. Any thread may run it."""
+    """Multiplies a gradient, or two matrices of one type in one launch, by a number in the device's memory.
 
-    def __init__(self, gradient: Tensor, factor: Tensor):
-        self._device = device_of(gradient)
-        self._handle = _scaling_handle(self._device, gradient.dtype)
-        self._run = library().tw_gradient_scaling_run
-        self._slots = (DLTensor * 2)(dl_tensor(self._device, gradient), dl_tensor(self._device, factor))
+    Shapes and types are those of the first run. Any thread may run it.
+    """
+
+    def __init__(self, gradients: Sequence[Tensor], factor: Tensor):
+        self._device = device_of(factor)
+        self._handle = _scaling_handle(self._device, gradients[0].dtype)
+        self._run = library().tw_gradient_scaling_run if len(gradients) == 1 else library().tw_gradient_scaling_run_pair
+        tensors = [*gradients, factor]
+        self._slots = (DLTensor * len(tensors))(*(dl_tensor(self._device, tensor) for tensor in tensors))
         self._frames = []
 
-    def run(self, gradient: Tensor, factor: Tensor) -> None:
+    def run(self, gradients: Sequence[Tensor], factor: Tensor) -> None:
         try:
             frame = self._frames.pop()
         except IndexError:
             frame = _Slots(self._slots)
-        frame.words[0], frame.words[_WORDS] = gradient.data_ptr(), factor.data_ptr()
-        matrix = frame.first
-        code = self._run(self._handle, matrix, matrix + _SLOT_BYTES, matrix, self._device.stream(), frame.error_address)
+        for place, tensor in enumerate((*gradients, factor)):
+            frame.words[place * _WORDS] = tensor.data_ptr()
+        first, second = frame.first, frame.first + _SLOT_BYTES
+        third = first if len(gradients) == 1 else second + _SLOT_BYTES  # the result of one gradient is in its place
+        code = self._run(self._handle, first, second, third, self._device.stream(), frame.error_address)
         if code:
             raise take_error(frame.error, code)
         self._frames.append(frame)

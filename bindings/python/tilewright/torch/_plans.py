@@ -2,7 +2,7 @@
 
 import itertools
 import weakref
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -77,7 +77,7 @@ class Asked:
     def __init__(self, plan: LinearPlan, is_direct: bool):
         self.plan, self.is_direct = plan, is_direct
         self._entry = _no_entry
-        self._scalings = [None, None, None]
+        self._scalings = {}
 
     def _prepare(self, input, weight, bias, target, class_weight) -> _calls.Entry:
         plan = self.plan
@@ -111,17 +111,23 @@ class Asked:
             made[6] = made[6].view(input.shape)
         return made
 
-    def scale(self, which: int, gradient: Tensor, factor: Tensor) -> None:
-        """gradient *= factor, of which no host reads the value: where it is 1, the kernel returns at once.
+    def scale(self, gradients: Sequence[Optional[Tensor]], factor: Tensor) -> None:
+        """gradient *= factor for each, of which no host reads the value: where it is 1, the kernel returns at once.
 
         Args:
-            which: gradient: input's (0), weight's (1) or bias's (2).
+            gradients: of input, weight and bias; None: nothing to scale. Two matrices of one type take one launch.
             factor: one float32.
         """
-        scaling = self._scalings[which]
-        if scaling is None:
-            scaling = self._scalings[which] = _calls.Scaling(gradient, factor)
-        scaling.run(gradient, factor)
+        groups = [(which,) for which, gradient in enumerate(gradients) if gradient is not None]
+        d_input, d_weight, _ = gradients
+        if groups[:2] == [(0,), (1,)] and d_input.dim() > 1 and d_input.dtype == d_weight.dtype:
+            groups[:2] = [(0, 1)]
+        for group in groups:
+            scaled = [gradients[which] for which in group]
+            scaling = self._scalings.get(group)
+            if scaling is None:
+                scaling = self._scalings[group] = _calls.Scaling(scaled, factor)
+            scaling.run(scaled, factor)
 
 
 def _no_entry() -> None:
