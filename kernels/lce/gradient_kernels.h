@@ -35,13 +35,15 @@ struct LabelRanks {
 enum class OneHotPlace { slot, label };
 
 /// u = Σ t_i x_i over each run of equal labels: the one-hot part of dW, for each label that occurs. u has a
-/// row for each sorted position, or for each class.
+/// row for each sorted position, or for each class. `reduction`: `reduceLoss` besides.
 ///
-/// (x N×H, row C, one_hot C, order C, run C[, slot V], out u C×H or V×H)
+/// (x N×H, row C, one_hot C, order C, run C[, slot V], out u C×H or V×H[, row_loss N, valid_count 1,
+///  out loss 1])
 struct OneHotSumSpec {
   ElementType element;
   int64_t columns; ///< of one program
   OneHotPlace place = OneHotPlace::slot;
+  Reduction reduction = Reduction::none;
 };
 Kernel oneHotSum(const OneHotSumSpec &spec);
 CompileOptions oneHotSumOptions(); ///< that suit it

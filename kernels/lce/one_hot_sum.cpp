@@ -1,4 +1,5 @@
 #include <functional>
+#include <optional>
 
 #include "kernels/lce/gradient_kernels.h"
 #include "kernels/loss/dsl_helpers.h"
@@ -81,7 +82,16 @@ Tile noSum(const Range &hidden) { return cast(hidden.positions(), ElementType::f
 
 std::string specialisationOf(const OneHotSumSpec &spec) {
   return std::string(elementName(spec.element)) + (spec.place == OneHotPlace::label ? ",of classes," : ",") +
-         std::to_string(spec.columns);
+         std::to_string(spec.columns) +
+         (spec.reduction == Reduction::none   ? ""
+          : spec.reduction == Reduction::mean ? ",mean"
+                                              : ",sum");
+}
+
+/// By the program of the first rows and columns.
+void reduceLosses(KernelBuilder &k, const LossReduction &losses, const Range &place, const Range &hidden) {
+  const auto isFirst = [&](const Range &range) { return range.begin == k.constant(0); };
+  k.ifThen(isFirst(place), [&] { k.ifThen(isFirst(hidden), [&] { losses.store(); }); });
 }
 
 } // namespace
@@ -102,9 +112,12 @@ Kernel oneHotSum(const OneHotSumSpec &spec) {
     const View order = k.input("order", ElementType::i32, 1), run = k.input("run", ElementType::i32, 1);
     const View slot = ofClasses ? k.input("slot", ElementType::i32, 1) : View();
     const View u = k.output("u", ElementType::f32, 2);
+    std::optional<LossReduction> losses;
+    if (spec.reduction != Reduction::none) losses.emplace(k, spec.reduction == Reduction::mean);
 
     const Index places = ofClasses ? slot.dim(0) : order.dim(0);
     const auto [place, hidden] = k.block(places, x.dim(1), 1, spec.columns);
+    if (losses) reduceLosses(k, *losses, place, hidden);
     const auto sumFrom = [&, place = place, hidden = hidden](const Range &position) {
       sumOverRun(
           k, order, run, position,

@@ -46,6 +46,7 @@ struct Request {
   bool isShard() const { return shard.all > 0; }
   int64_t allClasses() const { return isShard() ? shard.all : classes; }
   bool wantsGradients() const { return dHidden || dWeight || dBias; }
+  bool reducesLoss() const { return pass == CallPass::fused && reduction != Reduction::none; }
   bool wantsClassGradients() const { return dWeight || dBias; }
   /// Bytes of a class's row of dW.
   int64_t classBytes() const { return dWeight ? hidden * static_cast<int64_t>(elementBytes(*dWeight)) : 0; }

@@ -39,6 +39,11 @@ bool hasFewRows(const Scheme &scheme, const Config &config) {
   return scheme.tensorCores && rows > 0 && rows <= kFewRows; // without rows there is no program to do more
 }
 
+bool reducesBesideOneHotSums(const Scheme &scheme, const Config &config) {
+  const bool hasSums = scheme.dWeight && !scheme.hasSecondPass && !scheme.isShard();
+  return scheme.reducesLoss() && hasSums && hasFewRows(scheme, config) && config.chunks(scheme) == 1;
+}
+
 bool ranksInCombine(const Scheme &scheme, const Config &config) {
   const bool isInChunk = scheme.wantsClassGradients() && !scheme.isShard() && !scheme.hasSecondPass;
   // With totals a thread has a row, and would compare it with all others by itself; with a margin it has no

@@ -179,6 +179,8 @@ bool sortsByDigits(const Scheme &scheme, const Config &config);
 /// Whether launches count more than rows: a GPU's, of few rows. What is done a row then takes fewer kernels,
 /// each of which does more.
 bool hasFewRows(const Scheme &scheme, const Config &config);
+/// Whether the kernel of the one-hot sums reduces the losses, too: of few rows, which are one chunk.
+bool reducesBesideOneHotSums(const Scheme &scheme, const Config &config);
 /// Whether the kernel that makes losses sorts the chunk's rows, too.
 bool ranksInCombine(const Scheme &scheme, const Config &config);
 /// Whether u has a row for each class, instead of one for each row of the chunk.

@@ -3,16 +3,21 @@
 
 namespace tilewright {
 
-Kernel reduceLoss(bool mean) {
-  return defineKernel("loss_reduce_loss", mean ? "mean" : "sum", [mean](KernelBuilder &k) {
-    const View rowLoss = k.input("row_loss", ElementType::f32, 1),
-               validCount = k.input("valid_count", ElementType::i32, 1);
-    const View loss = k.output("loss", ElementType::f32, 1);
+LossReduction::LossReduction(KernelBuilder &k, bool mean) : k_(k), mean_(mean) {
+  rowLoss_ = k.input("row_loss", ElementType::f32, 1);
+  validCount_ = k.input("valid_count", ElementType::i32, 1);
+  loss_ = k.output("loss", ElementType::f32, 1);
+}
 
-    Tile total = sum(rowLoss[k.whole(rowLoss.dim(0))], Axis::columns);
-    if (mean) total = total / validRows(k, validCount);
-    k.store(loss, k.range(Axis::rows, k.constant(0), 1), total);
-  });
+void LossReduction::store() const {
+  Tile total = sum(rowLoss_[k_.whole(rowLoss_.dim(0))], Axis::columns);
+  if (mean_) total = total / validRows(k_, validCount_);
+  k_.store(loss_, k_.range(Axis::rows, k_.constant(0), 1), total);
+}
+
+Kernel reduceLoss(bool mean) {
+  return defineKernel("loss_reduce_loss", mean ? "mean" : "sum",
+                      [mean](KernelBuilder &k) { LossReduction(k, mean).store(); });
 }
 
 } // namespace tilewright

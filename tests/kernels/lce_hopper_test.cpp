@@ -75,7 +75,7 @@ LossCase smallCase(int64_t hidden, ElementType element = ElementType::bf16) {
 
 TEST_F(HopperCall, CopiesOperandsByTma) {
   const LossReport report = run(1000, 64, 1000, 1 << 20); // three chunks: both kinds of dW
-  EXPECT_THAT(report.configuration, HasSubstr("forward 128x192/0 pingPong"));
+  EXPECT_THAT(report.configuration, HasSubstr("forward 128x128/0 pingPong"));
   EXPECT_EQ(kernels.count("lce_dw"), 2u);
   EXPECT_EQ(kernels.count("lce_round_sums"), 1u);
   expectMapsOfProducts();

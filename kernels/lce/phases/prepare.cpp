@@ -83,7 +83,7 @@ void emitFinish(Emitter &m) {
     m.launch(m.kernel(monitor()),
              m.arguments().tensors({tensor::lse, tensor::entropy, tensor::top, tensor::norm, tensor::argmax,
                                     tensor::correct, tensor::validCount, tensor::monitored}));
-  if (m.s.pass == CallPass::fused && m.s.reduction != Reduction::none)
+  if (m.s.reducesLoss() && !reducesBesideOneHotSums(m.s, m.c))
     m.launch(m.kernel(reduceLoss(m.s.reduction == Reduction::mean)),
              m.arguments().tensors({tensor::rowLoss, tensor::validCount, tensor::loss}));
 }

@@ -55,13 +55,18 @@ void oneHotSums(Emitter &m, TensorId u, int64_t first, int64_t count) {
   if (m.oneHotPlace() == OneHotPlace::label) arguments.tensor(tensor::slot);
   if (ofPieces) arguments.tensor(tensor::pieces, m.pieceRows(), {first, count});
   arguments.tensor(u, {}, {0, count});
-  if (ofPieces)
+  if (ofPieces) {
     m.launch(
         m.kernel(oneHotSumOfPieces({m.s.element, oneHotColumns(m), m.oneHotPlace()}), oneHotPiecesOptions()),
         arguments);
-  else
-    m.launch(m.kernel(oneHotSum({m.s.element, kOneHotColumns, m.oneHotPlace()}), oneHotSumOptions()),
-             arguments);
+    return;
+  }
+  OneHotSumSpec spec{m.s.element, kOneHotColumns, m.oneHotPlace()};
+  if (first == 0 && reducesBesideOneHotSums(m.s, m.c)) {
+    spec.reduction = m.s.reduction;
+    arguments.tensors({tensor::rowLoss, tensor::validCount, tensor::loss});
+  }
+  m.launch(m.kernel(oneHotSum(spec), oneHotSumOptions()), arguments);
 }
 
 PartKernels weightKernels(Emitter &m) {
