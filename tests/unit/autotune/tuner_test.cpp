@@ -1,6 +1,7 @@
 #include "autotune/tuner.h"
 
 #include <atomic>
+#include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -172,6 +173,26 @@ TEST_F(TunerTest, ASlowingDeviceDoesNotMislead) {
   const auto outcome = tune(tunable_, options_);
   ASSERT_TRUE(outcome.ok());
   EXPECT_EQ(outcome->record.winners[0].configuration.str(), "a=64 b=3 chunk=400");
+}
+
+// Neighbours of a busy machine: a turn takes as long as they let it. Which of two configurations is faster is
+// then chance, and the planner's keeps its place unless another takes less memory.
+TEST_F(TunerTest, ChanceDoesNotReplaceTheUntunedOne) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> slowness(0.5, 1.5);
+  tunable_.whileRunning = [&] { tunable_.slowness = slowness(random); };
+  options_.measure.turnMilliseconds = 0;
+  for (int search = 0; search < 10; ++search) {
+    const auto outcome = tune(tunable_, options_);
+    ASSERT_TRUE(outcome.ok());
+    const TuningRecord &record = outcome->record;
+    for (const MeasuredConfiguration &winner : record.winners)
+      EXPECT_TRUE(winner.configuration == tunable_.heuristic() ||
+                  winner.workspaceBytes < record.heuristic.workspaceBytes ||
+                  winner.milliseconds < record.heuristic.spread.least)
+          << winner.configuration.str() << " in " << winner.milliseconds << " ms, untuned "
+          << record.heuristic.spread.least << " to " << record.heuristic.spread.most;
+  }
 }
 
 TEST_F(TunerTest, AStopAtAnyMomentKeepsWhatWasMeasured) {
