@@ -10,11 +10,11 @@ namespace {
 
 using Roles = Schedule::WarpRoles;
 
-// bench --grid tools/bench/heads.json --dtype bf16 --against cublas --json FILE, 2026-11-25: 28 heads on
-// H200s, 12 of them on an H100.
+// bench --grid tools/bench/heads.json --dtype bf16 --against cublas --json FILE: 28 heads on H200s,
+// 2026-11-25; 18 of them on two H100s, 2026-11-26.
 constexpr GpuSpeed kSpeeds[] = {
     {"H200", 3.24e12, 4.2e12, 5e-6},
-    {"H100", 3.19e12, 3.1e12, 5e-6},
+    {"H100", 3.32e12, 3.1e12, 5e-6},
 };
 
 /// Multiply-adds of other types take so many times as long.
