@@ -44,17 +44,15 @@ def _c_calls(problem) -> Callable:
     space = torch.empty(loss.workspace_bytes + 256, dtype=torch.uint8, device=x.device)
     words = [loss._handle, frame.address, -(-space.data_ptr() // 256) * 256, loss.workspace_bytes, None,
              device.stream(), frame.error_address]
-    scalings = [_calls.Scaling(gradient, factor) for gradient in (d_x, d_w)]
-    scaled = []
-    for scaling, gradient in zip(scalings, (d_x, d_w)):
-        scaling.run(gradient, factor)
-        first, error = scaling._frames[0].first, scaling._frames[0].error_address
-        scaled.append((scaling._handle, first, first + _calls._SLOT_BYTES, first, device.stream(), error))
+    scaling = _calls.Scaling((d_x, d_w), factor)
+    scaling.run((d_x, d_w), factor)
+    slots, = scaling._frames
+    scaled = [scaling._handle, *(slots.first + place * _calls._SLOT_BYTES for place in range(3)), device.stream(),
+              slots.error_address]
 
-    def calls(kept=(tensors, space, scalings)):
+    def calls(kept=(tensors, space, scaling)):
         loss._run(*words)
-        for arguments in scaled:
-            scalings[0]._run(*arguments)
+        scaling._run(*scaled)
 
     return calls
 
