@@ -7,8 +7,9 @@ namespace tilewright {
 /// Rows of one program where a program walks along whole rows: enough to share each load of a vector operand.
 constexpr int64_t kRowsPerProgram = 8;
 
-/// Below this, a probability may count as nothing where 16-bit gradients are made of it.
-constexpr double kFlushBelow = 0x1p-30;
+/// Below this, a probability may count as nothing where 16-bit gradients are made of it: the smallest number
+/// that bf16 rounds to 2^-30, so that it does not matter whether small ones are left out before or after.
+constexpr double kFlushBelow = 0x1.ffp-31;
 
 /// An integer as a 1×1 i32 tile.
 inline Tile integer(KernelBuilder &k, int64_t value) { return k.toTile(k.constant(value), ElementType::i32); }

@@ -42,6 +42,23 @@ Operand computeFloat(const Operation &op, const std::vector<Operand> &x) {
   fail("instruction " + name + " of floats");
 }
 
+Operand computePair(const Operation &op, const std::vector<Operand> &x) {
+  const std::string &name = op.parts[0];
+  const auto of = [&](auto f) -> Operand {
+    return [=](const Thread &t) {
+      uint64_t word = 0;
+      for (const int shift : {0, 16}) {
+        const auto half = [&](int i) { return toFloat(x[i](t) >> shift << 16); };
+        word |= uint64_t(bf16FromDouble(f(half(0), half(1)))) << shift;
+      }
+      return word;
+    };
+  };
+  if (name == "mul") return of([](float p, float q) { return p * q; });
+  if (name == "set" && op.parts[1] == "ge") return of([](float p, float q) { return p >= q ? 1.0f : 0.0f; });
+  fail("instruction " + name + " of pairs of bf16");
+}
+
 Operand convert(const Operation &op, const std::vector<Operand> &x) {
   if (op.has("rna")) // to TF32
     return [=](const Thread &t) {

@@ -164,6 +164,7 @@ std::vector<std::string> list(const std::string &text);
 /// What a calculation with floats gives; or cvt, from one type to another: two floats become a pair of 16
 /// bits, of which the first is the upper one.
 Operand computeFloat(const Operation &op, const std::vector<Operand> &x);
+Operand computePair(const Operation &op, const std::vector<Operand> &x); ///< of two bf16 at once
 Operand convert(const Operation &op, const std::vector<Operand> &x);
 
 /// What TMA knows of a matrix, instead of the driver's descriptor.

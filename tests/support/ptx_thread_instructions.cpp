@@ -35,6 +35,7 @@ Operand compute(const Operation &op, const std::vector<Operand> &x) {
   if (name == "setp") return compare(op, x);
   if (name == "cvt") return convert(op, x);
   if (op.kind == 'f') return computeFloat(op, x);
+  if (op.parts.back() == "bf16x2") return computePair(op, x);
   if (name == "mul" && op.has("hi")) {
     if (op.kind != 'u') fail("mul.hi of signed numbers");
     return [=](const Thread &t) {

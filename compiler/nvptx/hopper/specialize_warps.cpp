@@ -204,8 +204,10 @@ private:
   /// for number = this cluster's rank; number < count; number += clusters
   LogicalResult forEachProgram(TeamLowering &team, WarpRole &role, Num cta) {
     if (failed(team.lowerInvariant())) return failure();
+    // Warpgroups that take turns have shallow products, and many programs; large tiles leave no registers.
+    const bool keepsReciprocals = plan.roles == WarpRoles::pingPong;
     ProgramOrder order(team.lowering(), options.rasterRows ? options.rasterRows : kDefaultRasterRows,
-                       plan.clusterCtas, plan.clusterAxis);
+                       plan.clusterCtas, plan.clusterAxis, keepsReciprocals);
     Num count = order.count();
     if (Value condition = team.invariantCondition()) count = e.choose(condition, count, e.i32(0));
     Type i32 = e.b.getI32Type();

@@ -3,6 +3,7 @@
 #include "compiler/nvptx/threads/lowering.h"
 #include "compiler/nvptx/threads/memory_access.h"
 #include "compiler/nvptx/tile_gpu/tile_gpu.h"
+#include "mlir/IR/Matchers.h"
 
 namespace tilewright::nvptx {
 
@@ -101,15 +102,62 @@ bool isPaired(TileLayout layout, int64_t column) {
   return first + 1 < offsets.size() && offsets[first + 1] == offsets[first] + 1;
 }
 
+/// What all elements of a tile are, if they are one constant.
+static std::optional<APFloat> constantOf(Value tile) {
+  DenseFPElementsAttr elements;
+  if (!matchPattern(withoutBroadcasts(tile), m_Constant(&elements)) || !elements.isSplat()) return {};
+  return elements.getSplatValue<APFloat>();
+}
+
+/// Numbers to be rounded, of which small ones become 0.
+struct FlushedTile {
+  Value numbers;
+  APInt least; ///< the smallest number that is kept, as bits of the type that it is rounded to
+};
+
+/// select(x < limit, 0, x), where the limit is the smallest number that is rounded to what it is rounded to:
+/// then the rounded numbers may be compared in place of x.
+static std::optional<FlushedTile> flushedTile(arith::TruncFOp op) {
+  auto flush = op.getIn().getDefiningOp<arith::SelectOp>();
+  auto isSmall = flush ? flush.getCondition().getDefiningOp<arith::CmpFOp>() : arith::CmpFOp();
+  if (!isSmall || isSmall.getPredicate() != arith::CmpFPredicate::OLT) return {};
+  const auto zero = constantOf(flush.getTrueValue()), limit = constantOf(isSmall.getRhs());
+  if (isSmall.getLhs() != flush.getFalseValue() || !zero || !zero->isPosZero() || !limit) return {};
+  const auto rounded = [&](APFloat x) {
+    bool isInexact;
+    x.convert(cast<FloatType>(tile::elementOf(op.getType())).getFloatSemantics(),
+              APFloat::rmNearestTiesToEven, &isInexact);
+    return x;
+  };
+  APFloat below = *limit;
+  below.next(/*nextDown=*/true);
+  const APFloat least = rounded(*limit);
+  if (!least.isFiniteNonZero() || rounded(below) == least) return {};
+  return FlushedTile{flush.getFalseValue(), least.bitcastToAPInt()};
+}
+
+/// Both numbers of a word (bf16), or 0 for one below `least`.
+static Value flushPair(Emitter &e, Value word, const APInt &least) {
+  const int64_t bits = static_cast<int64_t>(least.getZExtValue());
+  const Type i32 = e.b.getI32Type();
+  Value isKept = e.ptx(i32, "set.ge.bf16x2.bf16x2 $0, $1, $2;", "=r,r,r",
+                       {word, e.i32(bits << 16 | bits).value}, false)[0];
+  return e.ptx(i32, "mul.bf16x2 $0, $1, $2;", "=r,r,r", {word, isKept}, false)[0];
+}
+
 /// One instruction rounds two numbers, by the ordinary units; that for a single number is the special
-/// functions', at a quarter of the rate and more.
+/// functions', at a quarter of the rate and more. sm_90 flushes two at once as well.
 Value Elements::roundPair(arith::TruncFOp op, int64_t row, int64_t column) {
   Emitter &e = lowering.emitter();
   const int64_t first = column / 2 * 2;
   Type element = tile::elementOf(op.getType());
-  Value low = evaluate(op.getIn(), row, first), high = evaluate(op.getIn(), row, first + 1);
+  const bool flushesPairs = lowering.options().hopper && element.isBF16();
+  const auto flushed = flushesPairs ? flushedTile(op) : std::nullopt;
+  Value from = flushed ? flushed->numbers : op.getIn();
+  Value low = evaluate(from, row, first), high = evaluate(from, row, first + 1);
   const char *text = element.isBF16() ? "cvt.rn.bf16x2.f32 $0, $1, $2;" : "cvt.rn.f16x2.f32 $0, $1, $2;";
   Value word = e.ptx(e.b.getI32Type(), text, "=r,f,f", {high, low}, false)[0];
+  if (flushed) word = flushPair(e, word, flushed->least);
   SmallVector<Value> pair = unpackPair(e, element, word);
   const int64_t number = row * lowering.layouts().of(op.getOut()).columns->registers() + first;
   llvm::copy(pair, registersOf(op.getOut()).begin() + number);

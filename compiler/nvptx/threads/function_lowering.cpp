@@ -56,8 +56,9 @@ void FunctionLowering::orderPrograms() {
   Num x = e.num(e.b.create<NVVM::BlockIdXOp>(i32)), y = e.num(e.b.create<NVVM::BlockIdYOp>(i32));
   Num number = y * e.num(e.b.create<NVVM::GridDimXOp>(i32)) + x;
   constexpr int64_t alone = 1, anyAxis = 1;
-  programIds =
-      ProgramOrder(lowering_, lowering_.options().rasterRows, alone, anyAxis).programAt(number, e.i32(0));
+  const ProgramOrder order(lowering_, lowering_.options().rasterRows, alone, anyAxis,
+                           /*keepsReciprocals=*/false);
+  programIds = order.programAt(number, e.i32(0));
 }
 
 LogicalResult FunctionLowering::run() {

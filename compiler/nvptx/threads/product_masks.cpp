@@ -43,43 +43,77 @@ static SmallVector<arith::CmpIOp> positionsThatMask(arith::SelectOp mask) {
   return comparisons;
 }
 
-/// Whether a comparison is false of some column of the tile, in this thread's rows (i1).
-static Value excludesSome(Lowering &lowering, arith::CmpIOp compare) {
-  Emitter &e = lowering.emitter();
-  const int64_t columns = tile::tileType(compare.getLhs()).getDimSize(1);
-  const Num begin = e.narrow(lowering.scalar(positionsOf(compare).getBegin()));
-  Value some = e.truth(false);
-  for (int64_t row = 0; row < lowering.layouts().of(compare.getRhs()).rows->registers(); ++row) {
-    const Num excluded = e.num(lowering.elements().evaluate(compare.getRhs(), row, 0)) - begin;
-    const bool isOne = compare.getPredicate() == arith::CmpIPredicate::ne;
-    some = e.either(some, isOne ? unsignedLess(excluded, e.i32(columns)) : excluded < columns);
-  }
-  return some;
-}
+namespace {
 
-/// Most tiles have no column that the mask excludes: their warps go past it.
-static void maskProduct(Lowering &lowering, arith::SelectOp mask, ArrayRef<arith::CmpIOp> comparisons) {
-  Emitter &e = lowering.emitter();
-  Elements &elements = lowering.elements();
-  Value some = e.truth(false);
-  for (arith::CmpIOp compare : comparisons)
-    some = e.either(some, excludesSome(lowering, compare));
-  SmallVector<Value> product = elements.evaluateAll(mask.getTrueValue());
-  Value any = e.intrinsic(e.b.getI1Type(), "llvm.nvvm.vote.any.sync", {e.i32(-1).value, some});
-  auto branch = e.b.create<scf::IfOp>(TypeRange(ValueRange(product)), any, /*addThenBlock=*/true,
-                                      /*addElseBlock=*/true);
-  elements.within([&] {
-    e.inside(branch.thenBlock(), [&] { e.b.create<scf::YieldOp>(elements.evaluateAll(mask.getResult())); });
-  });
-  e.inside(branch.elseBlock(), [&] { e.b.create<scf::YieldOp>(product); });
-  elements.set(mask.getResult(), SmallVector<Value>(branch.getResults()));
-}
+/// A product's registers, and what a mask makes of them.
+class MaskedProduct {
+public:
+  MaskedProduct(Lowering &lowering, arith::SelectOp mask)
+      : lowering(lowering), e(lowering.emitter()), elements(lowering.elements()), mask(mask),
+        layout(lowering.layouts().of(mask.getResult())), values(elements.evaluateAll(mask.getTrueValue())) {}
+
+  /// A number that rows have in common is asked once; of one that each row has, a row's columns are the most
+  /// that have to be masked.
+  void apply(arith::CmpIOp compare) {
+    const int64_t rows = layout.rows->registers();
+    const int64_t step = rows / lowering.layouts().of(compare.getRhs()).rows->registers();
+    for (int64_t row = 0; row < rows; row += step)
+      applyToRows(compare, row, step);
+  }
+  void finish() { elements.set(mask.getResult(), std::move(values)); }
+
+private:
+  /// Whether the comparison is false of some column of the tile in such a row of this thread (i1).
+  Value excludesSome(arith::CmpIOp compare, int64_t row) {
+    const int64_t columns = tile::tileType(compare.getLhs()).getDimSize(1);
+    const Num begin = e.narrow(lowering.scalar(positionsOf(compare).getBegin()));
+    const Num excluded = e.num(elements.evaluate(compare.getRhs(), row, 0)) - begin;
+    const bool isOne = compare.getPredicate() == arith::CmpIPredicate::ne;
+    return isOne ? unsignedLess(excluded, e.i32(columns)) : excluded < columns;
+  }
+
+  /// In most tiles no column is excluded: their warps go past the mask.
+  void applyToRows(arith::CmpIOp compare, int64_t row, int64_t rows) {
+    Value any = e.intrinsic(e.b.getI1Type(), "llvm.nvvm.vote.any.sync",
+                            {e.i32(-1).value, excludesSome(compare, row)});
+    const int64_t columns = layout.columns->registers();
+    MutableArrayRef<Value> part = MutableArrayRef<Value>(values).slice(row * columns, rows * columns);
+    auto branch = e.b.create<scf::IfOp>(TypeRange(ValueRange(part)), any, /*addThenBlock=*/true,
+                                        /*addElseBlock=*/true);
+    elements.within([&] {
+      e.inside(branch.thenBlock(), [&] {
+        SmallVector<Value> masked;
+        for (int64_t r = row; r < row + rows; ++r)
+          for (int64_t c = 0; c < columns; ++c)
+            masked.push_back(e.b.create<arith::SelectOp>(elements.evaluate(compare.getResult(), r, c),
+                                                         values[r * columns + c],
+                                                         elements.evaluate(mask.getFalseValue(), r, c)));
+        e.b.create<scf::YieldOp>(masked);
+      });
+    });
+    e.inside(branch.elseBlock(), [&] { e.b.create<scf::YieldOp>(part); });
+    llvm::copy(branch.getResults(), part.begin());
+  }
+
+  Lowering &lowering;
+  Emitter &e;
+  Elements &elements;
+  arith::SelectOp mask;
+  TileLayout layout;
+  SmallVector<Value> values;
+};
+
+} // namespace
 
 void maskProducts(Lowering &lowering, ArrayRef<Operation *> ops) {
   for (Operation *op : ops)
     if (auto mask = dyn_cast<arith::SelectOp>(op); mask && !lowering.elements().hasFirst(mask.getResult()))
-      if (const auto comparisons = positionsThatMask(mask); !comparisons.empty())
-        maskProduct(lowering, mask, comparisons);
+      if (const auto comparisons = positionsThatMask(mask); !comparisons.empty()) {
+        MaskedProduct product(lowering, mask);
+        for (arith::CmpIOp compare : comparisons)
+          product.apply(compare);
+        product.finish();
+      }
 }
 
 } // namespace tilewright::nvptx

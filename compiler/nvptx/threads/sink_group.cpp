@@ -123,7 +123,7 @@ void SinkGroup::emitPieces() {
   const auto rounding = lowering.elements().roundingPairs(pieces.roundsPairs);
   findRows();
   evaluateNarrowLoads(pieces.narrow);
-  if (pieces.isFull && role && targets.empty()) maskProducts(lowering, neededBy(ops));
+  if (pieces.isFull && role) maskProducts(lowering, neededBy(ops));
   if (pieces.loadsParts) {
     blocks = unknownLoads([](Value tile) { return !isNarrow(tile); });
     rowVectors = unknownLoads(isRow);

@@ -1,18 +1,27 @@
 // RUN: tile-opt %s --merge-loads --plan-warps="hopper shared-limit=232448 roles=2" --assign-layouts --lower-to-threads="hopper shared-limit=232448" --canonicalize --cse | FileCheck %s
 
 // A product whose columns past the end of %b and at each row's %other count for nothing: only warps that have such a
-// column in their rows go over all of their numbers.
+// column go over their numbers, all of them at the end of %b, and one row of them at an %other.
 // CHECK-LABEL: func.func @masked(
 // CHECK: wgmma.wait_group.sync.aligned 0;
 // CHECK: %[[ENDS:.*]] = arith.cmpi slt, %{{.*}}, %c256_i32 : i32
-// CHECK-COUNT-2: arith.cmpi ult, %{{.*}}, %c256_i32 : i32
-// CHECK: %[[SOME:.*]] = arith.ori %[[ENDS]],
-// CHECK: %[[ANY:.*]] = llvm.call_intrinsic "llvm.nvvm.vote.any.sync"(%{{.*}}, %[[SOME]])
+// CHECK: %[[ANY:.*]] = llvm.call_intrinsic "llvm.nvvm.vote.any.sync"(%{{.*}}, %[[ENDS]])
 // CHECK-NEXT: scf.if %[[ANY]]
 // CHECK-COUNT-128: arith.select
 // CHECK: } else {
 // CHECK-NEXT: scf.yield
 // CHECK-NEXT: }
+// CHECK: %[[ONE:.*]] = arith.cmpi ult, %{{.*}}, %c256_i32 : i32
+// CHECK: %[[FIRST:.*]] = llvm.call_intrinsic "llvm.nvvm.vote.any.sync"(%{{.*}}, %[[ONE]])
+// CHECK-NEXT: scf.if %[[FIRST]]
+// CHECK-COUNT-64: arith.select
+// CHECK-NEXT: scf.yield
+// CHECK: } else {
+// CHECK: %[[OTHER:.*]] = arith.cmpi ult, %{{.*}}, %c256_i32 : i32
+// CHECK: %[[SECOND:.*]] = llvm.call_intrinsic "llvm.nvvm.vote.any.sync"(%{{.*}}, %[[OTHER]])
+// CHECK-NEXT: scf.if %[[SECOND]]
+// CHECK-COUNT-64: arith.select
+// CHECK-NEXT: scf.yield
 // CHECK-NOT: arith.cmpi ne
 // CHECK: return
 func.func @masked(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
