@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,19 @@ namespace {
 constexpr uint64_t kMostBytes = uint64_t(1) << 29;    ///< of a part in memory: relocations reach 2 GiB
 constexpr uint64_t kMostAlignment = 4096;             ///< of a section: parts begin with pages
 constexpr std::size_t kStubBytes = 8, kSlotBytes = 8; ///< of a function of the process
+
+extern "C" {
+void widenHalf() __asm__("__extendhfsf2");
+void roundToHalf() __asm__("__truncsfhf2");
+}
+
+/// What LLVM calls on processors without instructions for f16 is linked by name here: the compiler's library
+/// has it, of which a program that is linked statically gets only what it names.
+void *functionOfProcess(const std::string &name) {
+  if (name == "__extendhfsf2") return reinterpret_cast<void *>(widenHalf);
+  if (name == "__truncsfhf2") return reinterpret_cast<void *>(roundToHalf);
+  return dlsym(RTLD_DEFAULT, name.c_str());
+}
 
 /// Where a section of the object lies in memory.
 struct Place {
@@ -151,7 +165,7 @@ private:
     for (std::size_t i = 0; i < symbols_.size(); ++i) {
       if (!isFunctionOfProcess(symbols_[i])) continue;
       TW_ASSIGN_OR_RETURN(const std::string name, nameOf(symbols_[i]));
-      void *const address = dlsym(RTLD_DEFAULT, name.c_str());
+      void *const address = functionOfProcess(name);
       if (!address) return deviceError("it calls '" + name + "', which this process does not have");
       std::memcpy(slot, &address, sizeof address);
       const unsigned char jump[] = {0xff, 0x25}; // jmp *[rip + distance]
