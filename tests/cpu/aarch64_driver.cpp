@@ -94,6 +94,14 @@ void compare(double found, double expected, double size) {
   if (!(error <= worst)) worst = error; // NaN stays
 }
 
+/// Σ term(k), 0 <= k < count.
+template <typename Term> double sumOf(int64_t count, const Term &term) {
+  double sum = 0;
+  for (int64_t k = 0; k < count; ++k)
+    sum += term(k);
+  return sum;
+}
+
 // Sizes that no block divides.
 constexpr int64_t kRows = 37, kHidden = 75, kClasses = 149;
 
@@ -113,12 +121,8 @@ void product() {
   Matrix a = Matrix(kRows, kHidden).filled(2), b = Matrix(kHidden, kClasses).filled(2), c(kRows, kClasses);
   Call().matrix(a).matrix(b).matrix(c).run(1, 2);
   for (int64_t i = 0; i < kRows; ++i)
-    for (int64_t j = 0; j < kClasses; ++j) {
-      double sum = 0;
-      for (int64_t k = 0; k < kHidden; ++k)
-        sum += a.at(i, k) * b.at(k, j);
-      compare(c.at(i, j), sum, 6);
-    }
+    for (int64_t j = 0; j < kClasses; ++j)
+      compare(c.at(i, j), sumOf(kHidden, [&](int64_t k) { return a.at(i, k) * b.at(k, j); }), 6);
 }
 
 constexpr double kUnitOfE = 1.0 / 256;
@@ -137,9 +141,7 @@ void logits() {
   for (int64_t i = 0; i < kRows; ++i) {
     double sum = 0;
     for (int64_t j = 0; j < kClasses; ++j) {
-      double z = 0;
-      for (int64_t k = 0; k < kHidden; ++k)
-        z += x.at(i, k) * w.at(j, k);
+      const double z = sumOf(kHidden, [&](int64_t k) { return x.at(i, k) * w.at(j, k); });
       const double expected = j == label[i] ? 0 : std::exp(z) * kUnitOfE;
       sum += expected;
       compare(e.at(i, j), expected, 16 * kUnitOfE);
@@ -155,12 +157,8 @@ void weightGradient() {
   std::vector<int32_t> slot(kClasses, -1), valid = {kRows};
   Call().matrix(e).matrix(xs).matrix(u).vector(slot).vector(valid).index(0).matrix(dw).run(2);
   for (int64_t j = 0; j < kClasses; ++j)
-    for (int64_t h = 0; h < kHidden; ++h) {
-      double sum = 0;
-      for (int64_t i = 0; i < kRows; ++i)
-        sum += e.at(i, j) * xs.at(i, h);
-      compare(dw.at(j, h), sum, 1);
-    }
+    for (int64_t h = 0; h < kHidden; ++h)
+      compare(dw.at(j, h), sumOf(kRows, [&](int64_t i) { return e.at(i, j) * xs.at(i, h); }), 1);
 }
 
 /// dX = scale (E W) + one_hot w_label, to the rows' own places, backwards here.
@@ -176,10 +174,8 @@ void hiddenGradient() {
   call.matrix(e).matrix(w).vector(label).vector(scale).vector(oneHot).vector(row).matrix(dx).run(1);
   for (int64_t i = 0; i < kRows; ++i)
     for (int64_t h = 0; h < kHidden; ++h) {
-      double sum = 0;
-      for (int64_t j = 0; j < kClasses; ++j)
-        sum += e.at(i, j) * w.at(j, h);
-      compare(dx.at(row[i], h), scale[i] * sum - w.at(label[i], h), 2);
+      const double product = sumOf(kClasses, [&](int64_t j) { return e.at(i, j) * w.at(j, h); });
+      compare(dx.at(row[i], h), scale[i] * product - w.at(label[i], h), 2);
     }
 }
 

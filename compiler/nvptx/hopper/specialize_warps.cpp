@@ -2,6 +2,7 @@
 
 #include "compiler/dialect/launch_notes.h"
 #include "compiler/nvptx/hopper/warp_roles.h"
+#include "compiler/nvptx/threads/product.h"
 #include "compiler/nvptx/threads/program_order.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -60,12 +61,9 @@ void describe(func::FuncOp lowered, tile::ContractOp product, const WarpPlan &pl
 
 /// Moves loads of a few registers a thread, which the rest of the kernel waits for, ahead of its product.
 void moveLoadsAhead(tile::ContractOp product) {
-  auto isAhead = [&](Value operand) {
-    Operation *source = operand.getDefiningOp();
-    return !source || source->getBlock() != product->getBlock() || source->isBeforeInBlock(product);
-  };
+  auto isThere = [&](Value operand) { return isAhead(operand, product); };
   auto isMovable = [&](Operation *op) {
-    if (op->getNumRegions() || !llvm::all_of(op->getOperands(), isAhead)) return false;
+    if (op->getNumRegions() || !llvm::all_of(op->getOperands(), isThere)) return false;
     const bool hasTiles = llvm::any_of(op->getResults(), isTile);
     const bool loadsColumn = isLoad(op) && tile::tileType(op->getResult(0)).getDimSize(1) == 1 &&
                              !isWritten(cast<BlockArgument>(rootOf(viewOf(op))));

@@ -50,8 +50,8 @@ ProductSpan spanOf(Lowering &lowering, tile::ContractOp op, const WarpPlan &plan
 
 /// Whether a tile is made of nothing that is loaded, or computed of scalars, behind the product.
 bool isKnownAhead(Value tile, tile::ContractOp product) {
+  if (isAhead(tile, product)) return true;
   Operation *source = tile.getDefiningOp();
-  if (!source || source->getBlock() != product->getBlock() || source->isBeforeInBlock(product)) return true;
   return isTile(tile) && !isLoad(source) && source != product && source->getNumRegions() == 0 &&
          llvm::all_of(source->getOperands(), [&](Value operand) { return isKnownAhead(operand, product); });
 }

@@ -9,6 +9,11 @@ namespace tilewright::nvptx {
 
 using namespace mlir;
 
+bool isAhead(Value value, tile::ContractOp product) {
+  Operation *source = value.getDefiningOp();
+  return !source || source->getBlock() != product->getBlock() || source->isBeforeInBlock(product);
+}
+
 Value Strip::isAligned(Emitter &e) const {
   const int64_t bytes = bytesOf(view.element);
   Num bits = e.num(e.either(view.pointer.value, (view.rowStride * bytes).value));

@@ -4,6 +4,9 @@
 
 namespace tilewright::nvptx {
 
+/// Whether a value of a product's block, or of one around it, is there ahead of the product.
+bool isAhead(Value value, tile::ContractOp product);
+
 /// One side of a `tile.contract`: positions [offset, …) along the free axis of a view.
 struct Strip {
   MemoryView view;

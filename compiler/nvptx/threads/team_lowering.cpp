@@ -1,6 +1,7 @@
 #include "compiler/nvptx/threads/team_lowering.h"
 
 #include "compiler/nvptx/threads/memory_access.h"
+#include "compiler/nvptx/threads/product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tilewright::nvptx {
@@ -17,11 +18,8 @@ void TeamLowering::enter(func::FuncOp lowered, const Team &team) {
 void prefetchBeside(Lowering &lowering, tile::ContractOp product) {
   for (Operation &op : *product->getBlock()) {
     if (!isLoad(&op) || lowering.memory().readsWritten(&op)) continue;
-    auto rowsKnown = [&](tile::LoadRowsOp load) { // else it would wait for their numbers
-      Operation *source = load.getRows().getDefiningOp();
-      return source && source->getBlock() == product->getBlock() && source->isBeforeInBlock(product);
-    };
-    if (auto load = dyn_cast<tile::LoadRowsOp>(op); load && !rowsKnown(load)) continue;
+    // Else it would wait for the rows' numbers.
+    if (auto load = dyn_cast<tile::LoadRowsOp>(op); load && !isAhead(load.getRows(), product)) continue;
     auto type = tile::tileType(op.getResult(0));
     TileLayout layout = lowering.layouts().of(op.getResult(0));
     if (type.getDimSize(0) == 1 || type.getDimSize(1) == 1 || layout.columns->bits.empty()) continue;

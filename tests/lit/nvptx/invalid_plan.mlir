@@ -7,6 +7,14 @@ func.func @stages() attributes {tile.kernel, tile_gpu.warps = #tile_gpu.warp_pla
 
 // -----
 
+func.func @boxes() attributes {tile.kernel, tile_gpu.warps =
+    // expected-error @below {{expected no boxes, or two and more, found 1}}
+    #tile_gpu.warp_plan<pingPong, stages = 4, rows = 128, columns = 128, boxes = 1>} {
+  return
+}
+
+// -----
+
 // expected-error @below {{expected roles to be cooperative or pingPong, found alike}}
 func.func @roles() attributes {tile.kernel, tile_gpu.warps = #tile_gpu.warp_plan<alike, stages = 2>} {
   return
