@@ -1,7 +1,5 @@
 #include "compiler/nvptx/threads/program_order.h"
 
-#include <tuple>
-
 #include "compiler/artifact.h"
 #include "compiler/dialect/kernel_signature.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -15,8 +13,8 @@ Divisor Divisor::ofMany(Num value) {
   return {value, divide(value.e->i32(-1), positive)};
 }
 
-/// The reciprocal is less than 2^32 / value by less than 1, so that the quotient of a number below 2^32 is at
-/// most 1 too small.
+/// The reciprocal is 2^32 / value less at most 1, so that the quotient of a number below 2^32 is at most 1
+/// too small.
 Num Divisor::quotientOf(Num number) const {
   if (!reciprocal) return divide(number, value);
   Emitter &e = *value.e;
@@ -54,7 +52,7 @@ ProgramOrder::ProgramOrder(Lowering &lowering, int64_t rasterRows, int64_t clust
 
 SmallVector<Num> ProgramOrder::programAt(Num number, Num cta) const {
   if (sizes.size() < 2) return {e.wide(number)};
-  const auto &[perGroup, wholeRows, lastRows] = std::tie(divisors[0], divisors[1], divisors[2]);
+  const Divisor &perGroup = divisors[0], &wholeRows = divisors[1], &lastRows = divisors[2];
   const Num group = perGroup.quotientOf(number), first = group * rasterRows;
   const Num inside = number - group * perGroup.value;
   const Divisor rows = choose(sizes[0] - first < rasterRows, lastRows, wholeRows);

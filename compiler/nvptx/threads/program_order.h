@@ -9,8 +9,8 @@ namespace tilewright::nvptx {
 /// An i32 by which others, which are not negative, are divided.
 struct Divisor {
   Num value;
-  /// 2^32 / value, rounded down: quotients are then multiplications (Granlund and Montgomery, Division by
-  /// Invariant Integers using Multiplication, 1994), and finding it a division.
+  /// (2^32 - 1) / value, rounded down: quotients are then multiplications (Granlund and Montgomery, Division
+  /// by Invariant Integers using Multiplication, 1994), and finding it a division.
   std::optional<Num> reciprocal;
 
   static Divisor ofMany(Num value); ///< with the reciprocal
