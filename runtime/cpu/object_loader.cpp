@@ -8,8 +8,10 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <emmintrin.h>
 
 #include "compiler/base/integers.h"
+#include "compiler/number_formats.h"
 
 namespace tilewright {
 namespace {
@@ -18,13 +20,12 @@ constexpr uint64_t kMostBytes = uint64_t(1) << 29;    ///< of a part in memory: 
 constexpr uint64_t kMostAlignment = 4096;             ///< of a section: parts begin with pages
 constexpr std::size_t kStubBytes = 8, kSlotBytes = 8; ///< of a function of the process
 
-extern "C" {
-void widenHalf() __asm__("__extendhfsf2");
-void roundToHalf() __asm__("__truncsfhf2");
-}
+// What LLVM calls on processors without instructions for f16, which pass a half in a vector register. The
+// compiler's library has both, too, but not in all processes: not where it is linked statically, and not
+// before GCC 12.
+float widenHalf(__m128i half) { return floatFromF16(static_cast<uint16_t>(_mm_cvtsi128_si32(half))); }
+__m128i roundToHalf(float x) { return _mm_cvtsi32_si128(f16FromDouble(x)); }
 
-/// What LLVM calls on processors without instructions for f16 is linked by name here: the compiler's library
-/// has it, of which a program that is linked statically gets only what it names.
 void *functionOfProcess(const std::string &name) {
   if (name == "__extendhfsf2") return reinterpret_cast<void *>(widenHalf);
   if (name == "__truncsfhf2") return reinterpret_cast<void *>(roundToHalf);
