@@ -75,10 +75,14 @@ Kernel lceScanDigits(ElementType) { return lce::scanDigits(kDigit.radix); }
 Kernel lcePlaceByDigit(ElementType) { return lce::placeByDigit(kDigit); }
 Kernel lceFindSegments(ElementType) { return lce::findSegments(); }
 Kernel lceMeasureSegments(ElementType) { return lce::measureSegments(); }
-Kernel lceOneHotSum(ElementType element) { return lce::oneHotSum({element, 512}); }
+Kernel lceOneHotSum(ElementType element) { return lce::oneHotSum({element, 512, 8}); }
 Kernel lceOneHotPieces(ElementType element) { return lce::oneHotPieces(element, 256); }
-Kernel lceOneHotSumOfPieces(ElementType element) { return lce::oneHotSumOfPieces({element, 256}); }
-CompileOptions piecesOptions(TargetKind) { return lce::oneHotPiecesOptions(); }
+Kernel lceOneHotSumOfPieces(ElementType element) {
+  lce::OneHotSumSpec spec{element, 256, 8};
+  spec.ofPieces = true;
+  return lce::oneHotSum(spec);
+}
+CompileOptions oneHotOptions(TargetKind) { return lce::oneHotSumOptions(); }
 Kernel lceDx(ElementType element) { return lce::dHidden({element, element, element, kBlock}); }
 Kernel lceDxParts(ElementType element) { return lce::dHiddenParts({element, element, kBlock, 3}); }
 Kernel lceDxTotal(ElementType element) {
@@ -165,11 +169,11 @@ const std::vector<CatalogEntry> &kernelCatalog() {
       {"lce_find_segments", "the same: where each label's rows begin", lceFindSegments, lce::sortOptions},
       {"lce_measure_segments", "the same: how many rows each label has", lceMeasureSegments,
        lce::sortOptions},
-      {"lce_one_hot_sum", "linear cross entropy: the targets' part of dW", lceOneHotSum},
+      {"lce_one_hot_sum", "linear cross entropy: the targets' part of dW", lceOneHotSum, oneHotOptions},
       {"lce_one_hot_pieces", "linear cross entropy: pieces of that, for labels with many rows",
-       lceOneHotPieces, piecesOptions},
+       lceOneHotPieces, oneHotOptions},
       {"lce_one_hot_sum_of_pieces", "linear cross entropy: the targets' part of dW of its pieces",
-       lceOneHotSumOfPieces, piecesOptions},
+       lceOneHotSumOfPieces, oneHotOptions},
       {"lce_dx", "linear cross entropy: dX", lceDx},
       {"lce_dx_parts", "linear cross entropy: products of dX in three parts of the classes", lceDxParts},
       {"lce_dx_total", "linear cross entropy: dX of such parts", lceDxTotal},

@@ -105,9 +105,11 @@ Kernel combine(const CombineSpec &spec) {
   });
 }
 
-CompileOptions combineOptions() {
+// One warp has all of a short row on its way at once, and adds up its sums without a barrier.
+CompileOptions combineOptions(bool rowsAreShort) {
   CompileOptions options;
-  options.schedule.warps = kWarps;
+  options.schedule.warps = rowsAreShort ? 1 : kWarps;
+  if (rowsAreShort) options.schedule.rowBlock = kShortRow, options.schedule.rowUnroll = 1;
   return options;
 }
 

@@ -53,6 +53,9 @@ struct GatherRowsSpec {
   bool rates = false, byLse = false, clearsSlots = false;
 };
 Kernel gatherRows(const GatherRowsSpec &spec);
+/// That suit it. `rowsAreShort`: there are many, of at most kShortRow columns.
+constexpr int64_t kShortRow = 1024;
+CompileOptions gatherRowsOptions(ElementType element, bool rowsAreShort);
 
 /// Copies all valid rows of X, side by side.
 ///
@@ -158,7 +161,8 @@ struct CombineSpec {
   int64_t rowsAtOnce = 1; ///< of a program; of more where totals are known
 };
 Kernel combine(const CombineSpec &spec);
-CompileOptions combineOptions(); ///< that suit it
+/// That suit it; `rowsAreShort` as for `gatherRowsOptions`.
+CompileOptions combineOptions(bool rowsAreShort = false);
 
 /// E becomes the gradient of x·w, but for the targets' part: rate (E (factor + moment log E)).
 ///

@@ -82,6 +82,17 @@ Kernel gatherRows(const GatherRowsSpec &spec) {
       });
 }
 
+// A short row leaves most of eight warps without a column, so each warp has a row of its own.
+CompileOptions gatherRowsOptions(ElementType element, bool rowsAreShort) {
+  CompileOptions options;
+  options.schedule.nextIsProduct = true;
+  if (!rowsAreShort) return options;
+  options.schedule.warps = kRowsPerProgram;
+  options.schedule.rowBlock = 512 / elementBytes(element); // 16 bytes a lane
+  options.schedule.rowUnroll = 1;
+  return options;
+}
+
 Kernel copyRows(ElementType element, ElementType output) {
   const std::string types = std::string(elementName(element)) + ",xc=" + elementName(output);
   return defineKernel("lce_copy_rows", types, [element, output](KernelBuilder &k) {

@@ -35,36 +35,36 @@ struct LabelRanks {
 enum class OneHotPlace { slot, label };
 
 /// u = Σ t_i x_i over each run of equal labels: the one-hot part of dW, for each label that occurs. u has a
-/// row for each sorted position, or for each class. `reduction`: `reduceLoss` besides.
+/// row for each sorted position, or for each class from `first_class` on. `reduction`: `reduceLoss` besides.
 ///
-/// (x N×H, row C, one_hot C, order C, run C[, slot V], out u C×H or V×H[, row_loss N, valid_count 1,
-///  out loss 1])
+/// (x N×H, row C, one_hot C, order C, run C[, label C, first_class][, pieces P×H], out u C×H or V×H
+///  [, row_loss N, valid_count 1, out loss 1])
 struct OneHotSumSpec {
   ElementType element;
-  int64_t columns; ///< of one program
+  int64_t columns;       ///< of one program
+  int64_t positions = 1; ///< of the sorted order, that one program has; it sums the runs that begin there
   OneHotPlace place = OneHotPlace::slot;
   Reduction reduction = Reduction::none;
+  bool ofPieces = false; ///< `oneHotPieces` has summed parts of long runs
 };
 Kernel oneHotSum(const OneHotSumSpec &spec);
-CompileOptions oneHotSumOptions(); ///< that suit it
+CompileOptions oneHotSumOptions(); ///< that suit it and `oneHotPieces`
+/// Rows of so many columns that its program has registers for.
+int64_t oneHotRowsAtOnce(int64_t columns);
 
 /// sums[label] = Σ t_i over the rows of each label that occurs (0 beforehand).
 ///
 /// (label C, one_hot C, order C, run C, out sums V)
 Kernel labelSums();
 
-/// The same sums for chunks of many rows, where runs may be long. kRunPiece sorted positions are a piece;
-/// each piece is summed by a program of its own. There are P = C / kRunPiece pieces, rounded up. pieces[p] =
-/// the part of piece p that belongs to a run from an earlier piece; not defined where there is no such run.
+/// Parts of these sums for chunks of many rows, where runs may be long. kRunPiece sorted positions are a
+/// piece; each piece is summed by a program of its own. There are P = C / kRunPiece pieces, rounded up.
+/// pieces[p] = the part of piece p that belongs to a run from an earlier piece; not defined where there is no
+/// such run.
 ///
 /// (x N×H, row C, one_hot C, label C, order C, run C, slot V, out pieces P×H)
 constexpr int64_t kRunPiece = 512;
 Kernel oneHotPieces(ElementType element, int64_t columns);
-/// u: the runs that begin in each piece, and `pieces`, added up.
-///
-/// (x N×H, row C, one_hot C, order C, run C[, slot V], pieces P×H, out u C×H or V×H)
-Kernel oneHotSumOfPieces(const OneHotSumSpec &spec);
-CompileOptions oneHotPiecesOptions(); ///< that suit these two
 
 /// The same in two steps for `labelSums`.
 ///

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <functional>
 #include <optional>
 
@@ -7,34 +8,14 @@
 namespace tilewright::lce {
 namespace {
 
-/// Σ of a term of each row over the run of equal labels that begins at a sorted position; `use` gets it where
-/// there is one.
-void sumOverRun(KernelBuilder &k, const View &order, const View &run, const Range &position,
-                const std::function<Tile(const Range &row)> &ofRow,
-                const std::function<void(const Tile &)> &use) {
-  const Index begin = position.begin, length = k.toIndex(run[position]);
-  const auto rowAt = [&](const Index &s) {
-    return k.range(Axis::rows, k.toIndex(order[k.range(Axis::rows, s, 1)]), 1);
-  };
-  const Range head =
-      rowAt(begin); // asked for beside the run, so that one wait less lies ahead of its numbers
-  k.ifThen(length != 0, [&] {
-    const std::vector<Tile> total =
-        k.forRange(begin + 1, begin + length, 1, {ofRow(head)}, [&](Index s, const std::vector<Tile> &sum) {
-          return std::vector<Tile>{sum[0] + ofRow(rowAt(s))};
-        });
-    use(total[0]);
-  });
-}
+constexpr int64_t kMostRowsAtOnce = 8, kPiecesAtOnce = 8, kLabelsAtOnce = 128;
+static_assert(kRunPiece % kMostRowsAtOnce == 0 && kRunPiece % kLabelsAtOnce == 0);
 
-constexpr int64_t kRowsAtOnce = 8, kPiecesAtOnce = 8, kLabelsAtOnce = 128;
-static_assert(kRunPiece % kRowsAtOnce == 0 && kRunPiece % kLabelsAtOnce == 0);
-
-/// Σ of what `ofRows` makes of the rows at sorted positions [begin, end), `atOnce` of them at a time. Rows
-/// past the end are -1.
-Tile sumOfPositions(KernelBuilder &k, const View &order, const Index &begin, const Index &end, int64_t atOnce,
-                    const Tile &none, const std::function<Tile(const Tile &rows)> &ofRows) {
-  return k.forRange(begin, end, atOnce, {none}, [&](Index s, const std::vector<Tile> &sums) {
+/// `begun`, and what `ofRows` makes of the rows at sorted positions [begin, end), `atOnce` of them at a time.
+/// Rows past the end are -1.
+Tile addPositions(KernelBuilder &k, const View &order, const Index &begin, const Index &end, int64_t atOnce,
+                  const Tile &begun, const std::function<Tile(const Tile &rows)> &ofRows) {
+  return k.forRange(begin, end, atOnce, {begun}, [&](Index s, const std::vector<Tile> &sums) {
     const Range at = k.range(Axis::rows, s, atOnce);
     const Tile rows = select(inside(k, at, end), order[at], -1);
     return std::vector<Tile>{sums[0] + sum(ofRows(rows), Axis::rows)};
@@ -58,17 +39,17 @@ struct RunPieces {
     });
   }
 
-  /// A run that begins at `from`: its positions in the piece where it begins, and the pieces that go on.
-  void sumRun(const Index &from, const std::function<Tile(const Index &begin, const Index &end)> &own,
-              const std::function<Tile(const Range &pieces, const Index &end)> &ofPieces,
-              const std::function<void(const Tile &)> &use) const {
-    const Index end = from + k.toIndex(run[k.range(Axis::rows, from, 1)]);
-    const Index next = from / kRunPiece + 1, last = (end + (kRunPiece - 1)) / kRunPiece;
-    const Tile begun = own(from, min(end, next * kRunPiece));
-    use(k.forRange(next, last, kPiecesAtOnce, {begun}, [&](Index i, const std::vector<Tile> &sums) {
+  /// `begun`, and the positions [begin, end) of a run that began before them: those up to the next piece, and
+  /// the pieces from there on.
+  Tile addRest(const Index &begin, const Index &end, const Tile &begun, int64_t atOnce,
+               const std::function<Tile(const Tile &rows)> &ofRows,
+               const std::function<Tile(const Range &pieces, const Index &end)> &ofPieces) const {
+    const Index next = (begin + (kRunPiece - 1)) / kRunPiece, last = (end + (kRunPiece - 1)) / kRunPiece;
+    const Tile own = addPositions(k, order, begin, min(end, next * kRunPiece), atOnce, begun, ofRows);
+    return k.forRange(next, last, kPiecesAtOnce, {own}, [&](Index i, const std::vector<Tile> &sums) {
       const Tile pieces = ofPieces(k.range(Axis::rows, i, kPiecesAtOnce), last);
       return std::vector<Tile>{sums[0] + sum(pieces, Axis::rows)};
-    })[0]);
+    })[0];
   }
 };
 
@@ -82,10 +63,66 @@ Tile noSum(const Range &hidden) { return cast(hidden.positions(), ElementType::f
 
 std::string specialisationOf(const OneHotSumSpec &spec) {
   return std::string(elementName(spec.element)) + (spec.place == OneHotPlace::label ? ",of classes," : ",") +
-         std::to_string(spec.columns) +
+         std::to_string(spec.positions) + "x" + std::to_string(spec.columns) +
+         (spec.ofPieces ? ",of pieces" : "") +
          (spec.reduction == Reduction::none   ? ""
           : spec.reduction == Reduction::mean ? ",mean"
                                               : ",sum");
+}
+
+/// Of `oneHotSum`, in their order.
+struct Parameters {
+  View x, number, oneHot, order, run, label, pieces, u;
+  Index firstClass;
+
+  Parameters(KernelBuilder &k, const OneHotSumSpec &spec) {
+    x = k.input("x", spec.element, 2), number = k.input("row", ElementType::i32, 1);
+    oneHot = k.input("one_hot", ElementType::f32, 1);
+    order = k.input("order", ElementType::i32, 1), run = k.input("run", ElementType::i32, 1);
+    if (spec.place == OneHotPlace::label)
+      label = k.input("label", ElementType::i32, 1), firstClass = k.index("first_class");
+    if (spec.ofPieces) pieces = k.input("pieces", ElementType::f32, 2);
+    u = k.output("u", ElementType::f32, 2);
+  }
+};
+
+/// A sorted position and the run that it belongs to, all of them 1×1.
+struct SortedRow {
+  Tile position, isHead;
+  Tile end;   ///< the position behind the run
+  Tile place; ///< where u has the run's sum
+  Tile row;   ///< -1 where no run of this program has the position, or u has no place for it
+};
+
+/// The program's positions, from `begin` on. Each knows its run from the position before it.
+std::vector<SortedRow> sortedRows(KernelBuilder &k, const Parameters &p, const Index &begin, int64_t count) {
+  std::vector<SortedRow> rows;
+  for (int64_t i = 0; i < count; ++i) {
+    const Range at = k.range(Axis::rows, begin + i, 1);
+    const Tile position = at.positions(), length = p.run[at], row = p.order[at], isHead = length > 0;
+    Tile place = position;
+    if (p.label.valid()) place = p.label.gather(row) - k.toTile(p.firstClass, ElementType::i32);
+    const auto goOn = [&](const Tile &own, Tile SortedRow::*before) {
+      return rows.empty() ? select(isHead, own, -1) : select(isHead, own, rows.back().*before);
+    };
+    const Tile end = goOn(position + length, &SortedRow::end);
+    place = goOn(place, &SortedRow::place);
+    const Tile hasPlace = (place >= 0) & (place < k.toTile(p.u.dim(0), ElementType::i32));
+    rows.push_back({position, isHead, end, place, select((position < end) & hasPlace, row, -1)});
+  }
+  return rows;
+}
+
+/// `sum`, and the rows of the last position's run that lie behind it.
+Tile addRest(KernelBuilder &k, const Parameters &p, const OneHotSumSpec &spec, const SortedRow &last,
+             const Range &hidden, const Tile &sum, const std::function<Tile(const Tile &rows)> &ofRows) {
+  const Index begin = k.toIndex(last.position) + 1;
+  const Index end = k.toIndex(select(last.row >= 0, last.end, 0));
+  if (!spec.ofPieces)
+    return addPositions(k, p.order, begin, end, oneHotRowsAtOnce(spec.columns), sum, ofRows);
+  return RunPieces{k, p.order, p.run}.addRest(
+      begin, end, sum, oneHotRowsAtOnce(spec.columns), ofRows,
+      [&](const Range &pieces, const Index &last) { return p.pieces.narrowed(0, last).at(pieces, hidden); });
 }
 
 /// By the program of the first rows and columns.
@@ -96,8 +133,8 @@ void reduceLosses(KernelBuilder &k, const LossReduction &losses, const Range &pl
 
 } // namespace
 
-// Two warps have four vectors a thread on their way; what a program waits for ahead of them, one row number
-// after the other, takes as long as they do.
+int64_t oneHotRowsAtOnce(int64_t columns) { return std::clamp<int64_t>(4096 / columns, 1, kMostRowsAtOnce); }
+
 CompileOptions oneHotSumOptions() {
   CompileOptions options;
   options.schedule.warps = 2;
@@ -105,31 +142,28 @@ CompileOptions oneHotSumOptions() {
 }
 
 Kernel oneHotSum(const OneHotSumSpec &spec) {
-  const bool ofClasses = spec.place == OneHotPlace::label;
-  return defineKernel("lce_one_hot_sum", specialisationOf(spec), [spec, ofClasses](KernelBuilder &k) {
-    const View x = k.input("x", spec.element, 2), number = k.input("row", ElementType::i32, 1);
-    const View oneHot = k.input("one_hot", ElementType::f32, 1);
-    const View order = k.input("order", ElementType::i32, 1), run = k.input("run", ElementType::i32, 1);
-    const View slot = ofClasses ? k.input("slot", ElementType::i32, 1) : View();
-    const View u = k.output("u", ElementType::f32, 2);
+  return defineKernel("lce_one_hot_sum", specialisationOf(spec), [spec](KernelBuilder &k) {
+    const Parameters p(k, spec);
     std::optional<LossReduction> losses;
     if (spec.reduction != Reduction::none) losses.emplace(k, spec.reduction == Reduction::mean);
 
-    const Index places = ofClasses ? slot.dim(0) : order.dim(0);
-    const auto [place, hidden] = k.block(places, x.dim(1), 1, spec.columns);
-    if (losses) reduceLosses(k, *losses, place, hidden);
-    const auto sumFrom = [&, place = place, hidden = hidden](const Range &position) {
-      sumOverRun(
-          k, order, run, position,
-          [&](const Range &row) {
-            const Range from = k.range(Axis::rows, k.toIndex(number[row]), 1);
-            return oneHot[row] * x.at(from, hidden);
-          },
-          [&](const Tile &total) { k.store(u, place, hidden, total); });
+    const auto [block, hidden] = k.block(p.order.dim(0), p.x.dim(1), spec.positions, spec.columns);
+    if (losses) reduceLosses(k, *losses, block, hidden);
+    const std::vector<SortedRow> rows = sortedRows(k, p, block.begin, spec.positions);
+    const auto ofRows = [&, hidden = hidden](const Tile &row) {
+      return oneHotTerms(p.x, p.number, p.oneHot, row, hidden);
     };
-    if (!ofClasses) return sumFrom(place);
-    const Tile from = slot[place];
-    k.ifThen(k.toCondition(from >= 0), [&] { sumFrom(k.range(Axis::rows, k.toIndex(from), 1)); });
+    std::vector<Tile> terms; // all of them asked for before one is stored
+    for (const SortedRow &row : rows)
+      terms.push_back(ofRows(row.row));
+    Tile sum = terms[0];
+    for (std::size_t i = 1; i < rows.size(); ++i) {
+      k.scatter(p.u, select(rows[i].position == rows[i - 1].end, rows[i - 1].place, -1), hidden, sum);
+      sum = terms[i] + select(rows[i].isHead, 0, sum);
+    }
+    const SortedRow &last = rows.back();
+    k.scatter(p.u, select(last.row >= 0, last.place, -1), hidden,
+              addRest(k, p, spec, last, hidden, sum, ofRows));
   });
 }
 
@@ -141,9 +175,12 @@ Kernel labelSums() {
     const View sums = k.output("sums", ElementType::f32, 1);
 
     const Range position = k.blockRows(order.dim(0), 1);
-    sumOverRun(
-        k, order, run, position, [&](const Range &row) { return oneHot[row]; },
-        [&](const Tile &total) { k.scatter(sums, label.gather(order[position]), total); });
+    const Index begin = position.begin, length = k.toIndex(run[position]);
+    k.ifThen(length != 0, [&] {
+      const auto ofRows = [&](const Tile &rows) { return oneHot.gather(rows); };
+      const Tile total = addPositions(k, order, begin, begin + length, kLabelsAtOnce, number(k, 0), ofRows);
+      k.scatter(sums, label.gather(order[position]), total);
+    });
   });
 }
 
@@ -163,41 +200,9 @@ Kernel oneHotPieces(ElementType element, int64_t columns) {
     RunPieces{k, order, run}.sumPiece(
         label, slot, piece.begin, [&, piece = piece, hidden = hidden](const Index &begin, const Index &end) {
           k.store(pieces, piece, hidden,
-                  sumOfPositions(k, order, begin, end, kRowsAtOnce, noSum(hidden), ofRows));
+                  addPositions(k, order, begin, end, oneHotRowsAtOnce(columns), noSum(hidden), ofRows));
         });
   });
-}
-
-Kernel oneHotSumOfPieces(const OneHotSumSpec &spec) {
-  const bool ofClasses = spec.place == OneHotPlace::label;
-  return defineKernel(
-      "lce_one_hot_sum_of_pieces", specialisationOf(spec), [spec, ofClasses](KernelBuilder &k) {
-        const View x = k.input("x", spec.element, 2), number = k.input("row", ElementType::i32, 1);
-        const View oneHot = k.input("one_hot", ElementType::f32, 1);
-        const View order = k.input("order", ElementType::i32, 1), run = k.input("run", ElementType::i32, 1);
-        const View slot = ofClasses ? k.input("slot", ElementType::i32, 1) : View();
-        const View pieces = k.input("pieces", ElementType::f32, 2), u = k.output("u", ElementType::f32, 2);
-
-        const auto [place, hidden] =
-            k.block(ofClasses ? slot.dim(0) : order.dim(0), x.dim(1), 1, spec.columns);
-        const Tile from = ofClasses ? slot[place] : select(run[place] > 0, place.positions(), -1);
-        k.ifThen(k.toCondition(from >= 0), [&, place = place, hidden = hidden] {
-          const auto ofRows = [&](const Tile &rows) { return oneHotTerms(x, number, oneHot, rows, hidden); };
-          RunPieces{k, order, run}.sumRun(
-              k.toIndex(from),
-              [&](const Index &begin, const Index &end) {
-                return sumOfPositions(k, order, begin, end, kRowsAtOnce, noSum(hidden), ofRows);
-              },
-              [&](const Range &rows, const Index &end) { return pieces.narrowed(0, end).at(rows, hidden); },
-              [&](const Tile &total) { k.store(u, place, hidden, total); });
-        });
-      });
-}
-
-CompileOptions oneHotPiecesOptions() {
-  CompileOptions options;
-  options.schedule.warps = 1;
-  return options;
 }
 
 Kernel labelPieces() {
@@ -210,7 +215,7 @@ Kernel labelPieces() {
     const Range piece = k.blockRows(pieces.dim(0), 1);
     const auto ofRows = [&](const Tile &rows) { return oneHot.gather(rows); };
     RunPieces{k, order, run}.sumPiece(label, slot, piece.begin, [&](const Index &begin, const Index &end) {
-      k.store(pieces, piece, sumOfPositions(k, order, begin, end, kLabelsAtOnce, number(k, 0), ofRows));
+      k.store(pieces, piece, addPositions(k, order, begin, end, kLabelsAtOnce, number(k, 0), ofRows));
     });
   });
 }
@@ -226,13 +231,13 @@ Kernel labelSumsOfPieces() {
     const Tile from = slot[label];
     const auto ofRows = [&](const Tile &rows) { return oneHot.gather(rows); };
     k.ifThen(k.toCondition(from >= 0), [&] {
-      RunPieces{k, order, run}.sumRun(
-          k.toIndex(from),
-          [&](const Index &begin, const Index &end) {
-            return sumOfPositions(k, order, begin, end, kLabelsAtOnce, number(k, 0), ofRows);
-          },
-          [&](const Range &rows, const Index &end) { return pieces.narrowed(0, end)[rows]; },
-          [&](const Tile &total) { k.store(sums, label, total); });
+      const Index begin = k.toIndex(from), end = begin + k.toIndex(run[k.range(Axis::rows, begin, 1)]);
+      const Tile head = ofRows(order[k.range(Axis::rows, begin, 1)]);
+      const auto ofPieces = [&](const Range &rows, const Index &last) {
+        return pieces.narrowed(0, last)[rows];
+      };
+      k.store(sums, label,
+              RunPieces{k, order, run}.addRest(begin + 1, end, head, kLabelsAtOnce, ofRows, ofPieces));
     });
   });
 }

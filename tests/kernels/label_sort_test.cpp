@@ -236,24 +236,32 @@ protected:
     launches.launch(lce::oneHotPieces(f32, columns),
                     {x_.ref(), row_.ref(), oneHot_.ref(), m.label.ref(), m.order.ref(), m.run.ref(),
                      m.slot.ref(), pieces.ref()},
-                    lce::oneHotPiecesOptions());
+                    lce::oneHotSumOptions());
     const Labels slot = integers(m.slot);
-    for (const lce::OneHotPlace place : {lce::OneHotPlace::label, lce::OneHotPlace::slot}) {
-      const bool ofClasses = place == lce::OneHotPlace::label;
-      auto u = DeviceTensor::matrix(device, f32, ofClasses ? of.classes : of.rows, of.hidden);
-      u.poison();
-      std::vector<KernelArgument> arguments = {x_.ref(), row_.ref(), oneHot_.ref(), m.order.ref(),
-                                               m.run.ref()};
-      if (ofClasses) arguments.push_back(m.slot.ref());
-      arguments.insert(arguments.end(), {pieces.ref(), u.ref()});
-      launches.launch(lce::oneHotSumOfPieces({f32, columns, place}), arguments, lce::oneHotPiecesOptions());
-      std::vector<double> got(want.size(), 0);
-      const std::vector<double> sums = u.get();
-      for (int64_t c = 0; c < of.classes; ++c)
-        for (int64_t h = 0; slot[c] >= 0 && h < of.hidden; ++h)
-          got[c * of.hidden + h] = sums[(ofClasses ? c : slot[c]) * of.hidden + h];
-      EXPECT_LT(relativeError(got, want), 1e-5);
-    }
+    for (const lce::OneHotPlace place : {lce::OneHotPlace::label, lce::OneHotPlace::slot})
+      for (const int64_t positions : {1, 8})
+        for (const bool ofPieces : {false, true}) {
+          const bool ofClasses = place == lce::OneHotPlace::label;
+          const int64_t first = ofClasses && positions == 8 ? of.classes / 2 : 0; // of a slice of the classes
+          auto u = DeviceTensor::matrix(device, f32, ofClasses ? of.classes - first : of.rows, of.hidden);
+          u.poison();
+          std::vector<KernelArgument> arguments = {x_.ref(), row_.ref(), oneHot_.ref(), m.order.ref(),
+                                                   m.run.ref()};
+          if (ofClasses) arguments.insert(arguments.end(), {m.label.ref(), first});
+          if (ofPieces) arguments.push_back(pieces.ref());
+          arguments.push_back(u.ref());
+          lce::OneHotSumSpec spec{f32, columns, positions, place};
+          spec.ofPieces = ofPieces;
+          launches.launch(lce::oneHotSum(spec), arguments, lce::oneHotSumOptions());
+          std::vector<double> got(want.size(), 0), wanted = want;
+          std::fill_n(wanted.begin(), first * of.hidden, 0);
+          const std::vector<double> sums = u.get();
+          for (int64_t c = first; c < of.classes; ++c)
+            for (int64_t h = 0; slot[c] >= 0 && h < of.hidden; ++h)
+              got[c * of.hidden + h] = sums[(ofClasses ? c - first : slot[c]) * of.hidden + h];
+          EXPECT_LT(relativeError(got, wanted), 1e-5)
+              << positions << " positions" << (ofPieces ? ", pieces" : "");
+        }
     checkLabelSums(m, label, oneHot, oneHot_, of.classes);
   }
 

@@ -8,6 +8,10 @@ constexpr int64_t kRowsOnCpu = 4;
 
 bool hasRates(const Scheme &s) { return s.wantsGradients() && !s.terms.logitsAreProducts(); }
 
+bool rowsAreShort(const Emitter &m) {
+  return m.target != TargetKind::cpu && m.s.hidden <= kShortRow && !hasFewRows(m.s, m.c);
+}
+
 void gather(Emitter &m) {
   StepArguments arguments = m.arguments();
   arguments.tensors({tensor::hidden, tensor::weight, tensor::row,
@@ -19,9 +23,8 @@ void gather(Emitter &m) {
   GatherRowsSpec spec{m.s.element, m.s.terms, hasRates(m.s), m.s.shiftsByLse};
   spec.clearsSlots = ranksInCombine(m.s, m.c);
   if (spec.clearsSlots) arguments.tensor(tensor::slot);
-  CompileOptions options;
-  options.schedule.nextIsProduct = true;
-  m.launch(m.kernel(gatherRows(spec), options), arguments).tag = kPreparesProducts;
+  m.launch(m.kernel(gatherRows(spec), gatherRowsOptions(m.s.element, rowsAreShort(m))), arguments).tag =
+      kPreparesProducts;
 }
 
 int forwardKernel(Emitter &m, Shifts shifts, int tag) {
@@ -105,7 +108,7 @@ void emitCombination(Emitter &m) {
   spec.ranksLabels = ranksInCombine(m.s, m.c);
   if (m.target == TargetKind::cpu) spec.rowsAtOnce = kRowsOnCpu;
   if (spec.ranksLabels) arguments.tensors({tensor::order, tensor::run, tensor::slot});
-  m.launch(m.kernel(combine(spec), combineOptions()), arguments);
+  m.launch(m.kernel(combine(spec), combineOptions(rowsAreShort(m))), arguments);
 }
 
 void addCombineArguments(Emitter &m, StepArguments &arguments) {

@@ -44,6 +44,7 @@ public:
   /// The steps from here on work on these classes; by default on all.
   void forClasses(ClassWindow classes) { classes_ = classes; }
   bool isPerChunk() const { return perChunk_; }
+  int64_t firstClass() const { return classes_.first; }
 
   /// That suit a product.
   CompileOptions optionsFor(ProductKind kind) const;

@@ -6,9 +6,7 @@
 namespace tilewright::lce {
 namespace {
 
-// One program of the one-hot sum is a row; wider than this, the row is split. Of the classes of a slice most
-// have no row, and of programs without work there should be few.
-constexpr int64_t kOneHotColumns = 2048;
+constexpr int64_t kOneHotColumns = 2048; // of one program of the one-hot sum; wider rows are split
 
 /// The kernels that make a gradient's sums in fp32, or the output of one part. `widened`: what the output
 /// holds is in the sums before the first part is.
@@ -48,20 +46,16 @@ int64_t oneHotColumns(const Emitter &m) {
 }
 
 void oneHotSums(Emitter &m, TensorId u, int64_t first, int64_t count) {
-  const bool ofPieces = m.has(tensor::pieces);
   StepArguments arguments = m.arguments();
   arguments.tensor(tensor::hidden, {}, {first, count});
   arguments.tensors({tensor::row, tensor::oneHot, tensor::order, tensor::run});
-  if (m.oneHotPlace() == OneHotPlace::label) arguments.tensor(tensor::slot);
-  if (ofPieces) arguments.tensor(tensor::pieces, m.pieceRows(), {first, count});
+  OneHotSumSpec spec{m.s.element, oneHotColumns(m)};
+  if (m.target != TargetKind::cpu && !hasFewRows(m.s, m.c)) spec.positions = oneHotRowsAtOnce(spec.columns);
+  spec.place = m.oneHotPlace();
+  if (spec.place == OneHotPlace::label) arguments.tensor(m.ownLabels()).index(m.firstClass());
+  spec.ofPieces = m.has(tensor::pieces);
+  if (spec.ofPieces) arguments.tensor(tensor::pieces, m.pieceRows(), {first, count});
   arguments.tensor(u, {}, {0, count});
-  if (ofPieces) {
-    m.launch(
-        m.kernel(oneHotSumOfPieces({m.s.element, oneHotColumns(m), m.oneHotPlace()}), oneHotPiecesOptions()),
-        arguments);
-    return;
-  }
-  OneHotSumSpec spec{m.s.element, kOneHotColumns, m.oneHotPlace()};
   if (first == 0 && reducesBesideOneHotSums(m.s, m.c)) {
     spec.reduction = m.s.reduction;
     arguments.tensors({tensor::rowLoss, tensor::validCount, tensor::loss});
@@ -218,7 +212,7 @@ void emitSort(Emitter &m) {
     StepArguments arguments = m.arguments();
     arguments.tensors({tensor::hidden, tensor::row, tensor::oneHot, m.ownLabels(), tensor::order, tensor::run,
                        tensor::slot});
-    m.launch(m.kernel(oneHotPieces(m.s.element, oneHotColumns(m)), oneHotPiecesOptions()),
+    m.launch(m.kernel(oneHotPieces(m.s.element, oneHotColumns(m)), oneHotSumOptions()),
              arguments.tensor(tensor::pieces, m.pieceRows()));
   }
   const TensorId rows = m.s.hasSecondPass ? tensor::allX : tensor::xc;
