@@ -254,6 +254,15 @@ TEST(PlanForHopper, FewRowsAreNothingButParts) {
   EXPECT_EQ(hiddenProduct(256, 1024, 32768), "128x128 0+256/8") << "16 tiles";
 }
 
+TEST(PlanForHopper, RowsOfHalfATileTakeSuchTiles) {
+  EXPECT_EQ(hiddenProduct(64, 2048, 50304), "64x256 0+64/16") << "8 tiles";
+  const auto logits = [](int64_t rows) {
+    return plan(hopperProblem(rows, 2048, 50304), Variant::automatic, 0, h200())->forward.str();
+  };
+  EXPECT_EQ(logits(64), "64x192/0 pingPong, 6 stages, raster 1, cluster 1");
+  EXPECT_EQ(logits(65), "128x192/0 pingPong, 4 stages, raster 1, cluster 1");
+}
+
 // Tiles that share little give each multiprocessor one where the second-level cache holds the operands.
 TEST(PlanForHopper, SmallOperandsTakeSmallTiles) {
   EXPECT_EQ(hiddenProduct(1024, 2048, 8192), "128x128 0+0/1") << "128 tiles, not 96 of 128x192";

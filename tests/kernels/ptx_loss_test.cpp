@@ -170,7 +170,10 @@ TEST_P(PtxLossByRoles, InAnySchedule) {
                           {{128, 192}, 0, 4, kInTurn, 3, 1}},
                          {{{128, 128}, 0, 3, kInTurn, 1, 2},
                           {{256, 128}, 0, 4, kTogether, 1, 1},
-                          {{256, 128}, 0, 4, kTogether, 1, 2}}};
+                          {{256, 128}, 0, 4, kTogether, 1, 2}},
+                         {{{64, 192}, 0, 6, kInTurn, 1, 1},
+                          {{64, 256}, 0, 4, kTogether, 1, 1},
+                          {{192, 128}, 0, 4, kInTurn, 1, 1}}};
   const LossCase data = dataOf(DataKind::random, 520, 264, 600);
   for (const auto &schedule : schedules)
     for (const bool isAlone : {false, true}) {
