@@ -2,10 +2,10 @@
 
 #include <limits>
 
+#include "compiler/nvptx/threads/elements.h"
 #include "compiler/nvptx/threads/exchange.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/Matchers.h"
 
 namespace tilewright::nvptx {
 
@@ -16,9 +16,8 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 bool isSplat(Value value, float wanted) {
-  DenseElementsAttr elements;
-  return matchPattern(value, m_Constant(&elements)) && elements.isSplat() &&
-         elements.getSplatValue<APFloat>().isExactlyValue(wanted);
+  const std::optional<APFloat> constant = constantOf(value);
+  return constant && constant->isExactlyValue(wanted);
 }
 
 /// The operand of a commutative op beside `known`.

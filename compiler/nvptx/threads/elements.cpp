@@ -102,8 +102,7 @@ bool isPaired(TileLayout layout, int64_t column) {
   return first + 1 < offsets.size() && offsets[first + 1] == offsets[first] + 1;
 }
 
-/// What all elements of a tile are, if they are one constant.
-static std::optional<APFloat> constantOf(Value tile) {
+std::optional<APFloat> constantOf(Value tile) {
   DenseFPElementsAttr elements;
   if (!matchPattern(withoutBroadcasts(tile), m_Constant(&elements)) || !elements.isSplat()) return {};
   return elements.getSplatValue<APFloat>();

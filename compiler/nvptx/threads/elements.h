@@ -11,6 +11,8 @@ class Lowering;
 
 /// What a tile repeats, or the tile itself.
 Value withoutBroadcasts(Value tile);
+/// What all elements of a tile are, if they are one constant of floating point.
+std::optional<llvm::APFloat> constantOf(Value tile);
 /// Whether a register and its neighbour, the other one of an even and an odd number, hold columns side by
 /// side.
 bool isPaired(TileLayout layout, int64_t column);
