@@ -13,8 +13,8 @@ using Roles = Schedule::WarpRoles;
 // bench --grid tools/bench/heads.json --dtype bf16 --against cublas --json FILE: 28 heads on H200s,
 // 2026-11-25; 18 of them on two H100s, 2026-11-26.
 constexpr GpuSpeed kSpeeds[] = {
-    {"H200", 3.24e12, 4.2e12, 5e-6},
-    {"H100", 3.32e12, 3.1e12, 5e-6},
+    {"H200", 3.24e12, 4.2e12, 5e-6, 0},
+    {"H100", 3.32e12, 3.1e12, 5e-6, 6},
 };
 
 /// Multiply-adds of other types take so many times as long.

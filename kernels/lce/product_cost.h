@@ -14,6 +14,7 @@ struct GpuSpeed {
   double multiplyAdds; ///< of 16-bit numbers, of a multiprocessor in a second, under a long load
   double bytes;        ///< of memory, in a second
   double launch;       ///< seconds from one small kernel to the next
+  int weightRaster; ///< `rasterRows` of a dW whose rows of X do not stay in the cache; 0: by the bytes read
 };
 /// Those of the chip that a device's name has, else of the first that was measured.
 const GpuSpeed &speedOf(const DeviceInfo &device);

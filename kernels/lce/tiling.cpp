@@ -29,12 +29,30 @@ constexpr int64_t kHalfTile = 64; ///< rows
 
 // ---- Warps with roles --------------------------------------------------------------------------------
 
+/// The raster of a dW that reads both operands again and again, if the chip has one for it; else 0. What an
+/// H100 takes then hangs on the order of tiles more than on the bytes read. Of 8192×3584×152064 it takes 13.3
+/// to 13.7 ms in tiles of 128×192, in rasters of 6 to 22, and 14.1 to 27.5 in tiles of 192×128; of
+/// 4096×7168×129280 11.4 and 13.7; of 8192×3072×32064 2.37 in rasters of 6 and 2.78 of 1; of
+/// 8192×2560×262208, which fills 0.95 of tiles of 192 columns, 16.5 in 192×128, in rasters of 6, and 18.3 to
+/// 21.6 in others (product_bench --shape N,H,V --dw 128x192:pingPong:4:6:1,…, 2026-11-27). Narrower X gains
+/// nothing.
+int weightRaster(ProductKind kind, const ProductShape &shape, int64_t numberBytes, const DeviceInfo &device) {
+  constexpr int64_t kLeastColumns = 12 * 192;
+  const bool isRead = 4 * shape.columns * shape.depth * numberBytes > device.cacheBytes;
+  const bool applies =
+      kind == ProductKind::dWeight && numberBytes == 2 && shape.columns >= kLeastColumns && isRead;
+  return applies ? speedOf(device).weightRaster : 0;
+}
+
 /// The order of tiles, and as many stages as fit.
 void chooseOrderAndStages(const Scheme &scheme, ProductKind kind, const ProductShape &shape,
                           const DeviceInfo &device, Product &product) {
   constexpr int kMostStages = 6;
   const bool stores = storesTiles(scheme, kind);
-  product.rasterRows = chooseRaster(product, shape, bytesOf(scheme, kind), stores, device);
+  const int raster = weightRaster(kind, shape, bytesOf(scheme, kind), device);
+  product.rasterRows = raster && product.roles == Roles::pingPong
+                           ? raster
+                           : chooseRaster(product, shape, bytesOf(scheme, kind), stores, device);
   product.stages = kMostStages;
   while (product.stages > 3 && sharedBytesOf(scheme, kind, product) > device.sharedBytes)
     --product.stages;
@@ -85,10 +103,16 @@ bool mayTakeSmallTiles(const Scheme &scheme, ProductKind kind, const ProductShap
 
 /// The many stores of a shallow dW hide behind another tile's products. A deep one takes the tiles that read
 /// the fewest bytes; 256 columns of X first, which a pair shares.
-std::vector<Product> weightCandidates(const Scheme &scheme, const ProductShape &shape) {
+std::vector<Product> weightCandidates(const Scheme &scheme, const ProductShape &shape,
+                                      const DeviceInfo &device) {
   constexpr Roles kTogether = Roles::cooperative, kInTurn = Roles::pingPong;
   if (allowsLargeTiles(scheme, ProductKind::dWeight) && (shape.depth < kDeep || shape.depth < scheme.rows)) {
-    std::vector<Product> all = {productOf({128, 192}, kInTurn, 1), productOf({192, 128}, kInTurn, 1)};
+    const Product wide = productOf({128, 192}, kInTurn, 1), tall = productOf({192, 128}, kInTurn, 1);
+    if (weightRaster(ProductKind::dWeight, shape, bytesOf(scheme, ProductKind::dWeight), device)) {
+      const int64_t computed = roundUp(shape.columns, wide.block.columns);
+      return {100 * shape.columns >= 96 * computed ? wide : tall};
+    }
+    std::vector<Product> all = {wide, tall};
     if (mayTakeSmallTiles(scheme, ProductKind::dWeight, shape))
       all.push_back(productOf({128, 128}, kInTurn, 1));
     return all;
@@ -163,7 +187,7 @@ std::vector<Product> candidatesFor(const Scheme &scheme, ProductKind kind, const
   if (!device.warpgroups || !allowsRoles(scheme, kind)) return {};
   const ProductShape shape = shapeOf(scheme, kind, config);
   std::vector<Product> all = kind == ProductKind::dHidden   ? hiddenCandidates(scheme, shape)
-                             : kind == ProductKind::dWeight ? weightCandidates(scheme, shape)
+                             : kind == ProductKind::dWeight ? weightCandidates(scheme, shape, device)
                                                             : logitsCandidates(scheme, kind, shape);
   const auto lacksRegisters = [&](const Product &product) {
     return accumulatorsOf(product.block, product.roles) > 128 && !allowsLargeTiles(scheme, kind);

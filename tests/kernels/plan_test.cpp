@@ -292,6 +292,20 @@ TEST(PlanForHopper, LargeTilesForADeepWeightGradientOfOneChunk) {
 
 // Where no tile is stored there is memory for a further stage, and pairs share what they copy. Exponentials
 // of shallow tiles hide behind another's product.
+TEST(PlanForHopper, AnH100WalksSixRowsOfTilesOfAWideWeightGradient) {
+  DeviceInfo h100 = h200();
+  h100.name = "NVIDIA H100 80GB HBM3";
+  const auto weightOf = [&](int64_t rows, int64_t hidden, int64_t classes) {
+    return plan(hopperProblem(rows, hidden, classes), Variant::automatic, 0, h100)->dWeight;
+  };
+  EXPECT_EQ(weightOf(8192, 3584, 152064).str(), "128x192/0 pingPong, 4 stages, raster 6, cluster 1");
+  EXPECT_EQ(weightOf(8192, 3072, 32064).rasterRows, 6);
+  EXPECT_EQ(weightOf(8192, 2560, 262208).str(), "192x128/0 pingPong, 4 stages, raster 6, cluster 1");
+  EXPECT_NE(weightOf(8192, 896, 151936).rasterRows, 6) << "X stays in the cache";
+  EXPECT_NE(plan(hopperProblem(8192, 3584, 152064), Variant::automatic, 0, h200())->dWeight.block.str(),
+            "128x192");
+}
+
 TEST(PlanForHopper, ALossAloneHasAFurtherStage) {
   const auto forwardOf = [](int64_t hidden) {
     Request p = hopperProblem(16384, hidden, 128256);
