@@ -53,8 +53,8 @@ struct GatherRowsSpec {
   bool rates = false, byLse = false, clearsSlots = false;
 };
 Kernel gatherRows(const GatherRowsSpec &spec);
+constexpr int64_t kShortRow = 1024; ///< columns
 /// That suit it. `rowsAreShort`: there are many, of at most kShortRow columns.
-constexpr int64_t kShortRow = 1024;
 CompileOptions gatherRowsOptions(ElementType element, bool rowsAreShort);
 
 /// Copies all valid rows of X, side by side.

@@ -178,7 +178,7 @@ Kernel labelSums() {
     const Index begin = position.begin, length = k.toIndex(run[position]);
     k.ifThen(length != 0, [&] {
       const auto ofRows = [&](const Tile &rows) { return oneHot.gather(rows); };
-      const Tile total = addPositions(k, order, begin, begin + length, kLabelsAtOnce, number(k, 0), ofRows);
+      const Tile total = addPositions(k, order, begin, begin + length, kMostRowsAtOnce, number(k, 0), ofRows);
       k.scatter(sums, label.gather(order[position]), total);
     });
   });

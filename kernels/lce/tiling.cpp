@@ -25,34 +25,15 @@ int64_t bytesOf(const Scheme &scheme, ProductKind kind) {
   return static_cast<int64_t>(elementBytes(scheme.operands(kind).first));
 }
 
-constexpr int64_t kHalfTile = 64; ///< rows
-
 // ---- Warps with roles --------------------------------------------------------------------------------
 
-/// The raster of a dW that reads both operands again and again, if the chip has one for it; else 0. What an
-/// H100 takes then hangs on the order of tiles more than on the bytes read. Of 8192×3584×152064 it takes 13.3
-/// to 13.7 ms in tiles of 128×192, in rasters of 6 to 22, and 14.1 to 27.5 in tiles of 192×128; of
-/// 4096×7168×129280 11.4 and 13.7; of 8192×3072×32064 2.37 in rasters of 6 and 2.78 of 1; of
-/// 8192×2560×262208, which fills 0.95 of tiles of 192 columns, 16.5 in 192×128, in rasters of 6, and 18.3 to
-/// 21.6 in others (product_bench --shape N,H,V --dw 128x192:pingPong:4:6:1,…, 2026-11-27). Narrower X gains
-/// nothing.
-int weightRaster(ProductKind kind, const ProductShape &shape, int64_t numberBytes, const DeviceInfo &device) {
-  constexpr int64_t kLeastColumns = 12 * 192;
-  const bool isRead = 4 * shape.columns * shape.depth * numberBytes > device.cacheBytes;
-  const bool applies =
-      kind == ProductKind::dWeight && numberBytes == 2 && shape.columns >= kLeastColumns && isRead;
-  return applies ? speedOf(device).weightRaster : 0;
-}
-
-/// The order of tiles, and as many stages as fit.
+/// The order of tiles, where the candidate has none of its own, and as many stages as fit.
 void chooseOrderAndStages(const Scheme &scheme, ProductKind kind, const ProductShape &shape,
                           const DeviceInfo &device, Product &product) {
   constexpr int kMostStages = 6;
   const bool stores = storesTiles(scheme, kind);
-  const int raster = weightRaster(kind, shape, bytesOf(scheme, kind), device);
-  product.rasterRows = raster && product.roles == Roles::pingPong
-                           ? raster
-                           : chooseRaster(product, shape, bytesOf(scheme, kind), stores, device);
+  if (product.rasterRows == 0)
+    product.rasterRows = chooseRaster(product, shape, bytesOf(scheme, kind), stores, device);
   product.stages = kMostStages;
   while (product.stages > 3 && sharedBytesOf(scheme, kind, product) > device.sharedBytes)
     --product.stages;
@@ -72,11 +53,18 @@ bool haveSmallOperands(const ProductShape &shape, int64_t numberBytes) {
   return (shape.rows + shape.columns) * shape.depth * numberBytes <= kMostBytes;
 }
 
+/// Of tiles that suit few rows or small operands, other types and second passes were not measured.
+bool wereSmallTilesMeasured(const Scheme &scheme) {
+  return scheme.element == ElementType::bf16 && !scheme.hasSecondPass;
+}
+
+constexpr int64_t kHalfTile = 64; ///< rows
+
 /// So few rows that other tiles would be half empty, which takes room from what is on its way of W. In a CUDA
 /// graph an H100 takes 275 and not 289 µs for 64×2048×50304, 1206 and not 1252 for 64×4096×128256
 /// (2026-11-27).
 bool fillHalfTiles(const Scheme &scheme, const ProductShape &shape) {
-  return scheme.element == ElementType::bf16 && !scheme.hasSecondPass && shape.rows <= kHalfTile;
+  return wereSmallTilesMeasured(scheme) && shape.rows <= kHalfTile;
 }
 
 /// Tiles for a deep product that pairs share: those that read the fewest bytes first. 192×256 takes 1 to 2 %
@@ -95,10 +83,23 @@ std::vector<Product> hiddenCandidates(const Scheme &scheme, const ProductShape &
 
 /// Whether logits and dW may take tiles of 128×128, too, of which the last round leaves fewer multiprocessors
 /// idle: on an H100, in a CUDA graph, 4.4 of 154 µs of 256×1024×32768 are the logits', 4 of 219 of
-/// 1024×2048×8192 dW's (2026-11-26). Other types and second passes were not measured.
+/// 1024×2048×8192 dW's (2026-11-26).
 bool mayTakeSmallTiles(const Scheme &scheme, ProductKind kind, const ProductShape &shape) {
-  return scheme.element == ElementType::bf16 && !scheme.hasSecondPass &&
-         haveSmallOperands(shape, bytesOf(scheme, kind));
+  return wereSmallTilesMeasured(scheme) && haveSmallOperands(shape, bytesOf(scheme, kind));
+}
+
+/// The raster of a dW that reads both operands again and again, if the chip has one for it; else 0. What an
+/// H100 takes then hangs on the order of tiles more than on the bytes read. Of 8192×3584×152064 it takes 13.3
+/// to 13.7 ms in tiles of 128×192, in rasters of 6 to 22, and 14.1 to 27.5 in tiles of 192×128; of
+/// 4096×7168×129280 11.4 and 13.7; of 8192×3072×32064 2.37 in rasters of 6 and 2.78 of 1; of
+/// 8192×2560×262208, which fills 0.95 of tiles of 192 columns, 16.5 in 192×128, in rasters of 6, and 18.3 to
+/// 21.6 in others (product_bench --shape N,H,V --dw 128x192:pingPong:4:6:1,…, 2026-11-27). Narrower X gains
+/// nothing.
+int weightRaster(const ProductShape &shape, int64_t numberBytes, const DeviceInfo &device) {
+  constexpr int64_t kLeastColumns = 12 * 192;
+  const bool isRead = 4 * shape.columns * shape.depth * numberBytes > device.cacheBytes;
+  const bool applies = numberBytes == 2 && shape.columns >= kLeastColumns && isRead;
+  return applies ? speedOf(device).weightRaster : 0;
 }
 
 /// The many stores of a shallow dW hide behind another tile's products. A deep one takes the tiles that read
@@ -108,9 +109,10 @@ std::vector<Product> weightCandidates(const Scheme &scheme, const ProductShape &
   constexpr Roles kTogether = Roles::cooperative, kInTurn = Roles::pingPong;
   if (allowsLargeTiles(scheme, ProductKind::dWeight) && (shape.depth < kDeep || shape.depth < scheme.rows)) {
     const Product wide = productOf({128, 192}, kInTurn, 1), tall = productOf({192, 128}, kInTurn, 1);
-    if (weightRaster(ProductKind::dWeight, shape, bytesOf(scheme, ProductKind::dWeight), device)) {
-      const int64_t computed = roundUp(shape.columns, wide.block.columns);
-      return {100 * shape.columns >= 96 * computed ? wide : tall};
+    if (const int raster = weightRaster(shape, bytesOf(scheme, ProductKind::dWeight), device)) {
+      Product product = 100 * shape.columns >= 96 * roundUp(shape.columns, wide.block.columns) ? wide : tall;
+      product.rasterRows = raster;
+      return {product};
     }
     std::vector<Product> all = {wide, tall};
     if (mayTakeSmallTiles(scheme, ProductKind::dWeight, shape))

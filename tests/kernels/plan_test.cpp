@@ -290,8 +290,6 @@ TEST(PlanForHopper, LargeTilesForADeepWeightGradientOfOneChunk) {
   EXPECT_EQ(weightOf(32768, int64_t(7) << 30).roles, Schedule::WarpRoles::pingPong);
 }
 
-// Where no tile is stored there is memory for a further stage, and pairs share what they copy. Exponentials
-// of shallow tiles hide behind another's product.
 TEST(PlanForHopper, AnH100WalksSixRowsOfTilesOfAWideWeightGradient) {
   DeviceInfo h100 = h200();
   h100.name = "NVIDIA H100 80GB HBM3";
@@ -306,6 +304,8 @@ TEST(PlanForHopper, AnH100WalksSixRowsOfTilesOfAWideWeightGradient) {
             "128x192");
 }
 
+// Where no tile is stored there is memory for a further stage, and pairs share what they copy. Exponentials
+// of shallow tiles hide behind another's product.
 TEST(PlanForHopper, ALossAloneHasAFurtherStage) {
   const auto forwardOf = [](int64_t hidden) {
     Request p = hopperProblem(16384, hidden, 128256);
