@@ -17,6 +17,7 @@
 
 #include "compiler/compile.h"
 #include "kernels/examples/examples.h"
+#include "kernels/lce/forward_kernels.h"
 #include "kernels/lce/gradient_kernels.h"
 #include "runtime/runtime.h"
 #include "tests/gpu/product_data.h"
@@ -273,7 +274,7 @@ private:
           for (int64_t h = 0; h < hidden; ++h)
             z += data_.matrix("xc", row, h) * data_.matrix("w", j, h);
           const bool isTarget = data_.vector("label", row) == static_cast<double>(j);
-          e.push_back(isTarget ? 0 : std::exp(z - data_.vector("shift", row)));
+          e.push_back(isTarget ? 0 : lce::kUnitOfE * std::exp(z - data_.vector("shift", row)));
           sum += e.back();
           if (!isTarget) top = std::max(top, z);
         }
