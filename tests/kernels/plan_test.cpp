@@ -304,6 +304,11 @@ TEST(PlanForHopper, AnH100WalksSixRowsOfTilesOfAWideWeightGradient) {
             "128x192");
 }
 
+TEST(PlanForHopper, WideTilesAreNotWalkedInSingleRows) {
+  const auto config = plan(hopperProblem(8192, 3072, 32064), Variant::automatic, 0, h200());
+  EXPECT_EQ(config->dWeight.str(), "128x192/0 pingPong, 4 stages, raster 6, cluster 1");
+}
+
 // Where no tile is stored there is memory for a further stage, and pairs share what they copy. Exponentials
 // of shallow tiles hide behind another's product.
 TEST(PlanForHopper, ALossAloneHasAFurtherStage) {
