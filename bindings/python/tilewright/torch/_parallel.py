@@ -7,8 +7,8 @@ import torch.distributed
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from . import _autograd, _checks, _ops, _sharded, _sharded_ops, _vocabulary, functional  # noqa: F401 (operations)
-from ._plans import Asked, LinearPlan, cast
+from . import _autograd, _checks, _ops, _sharded, _sharded_ops, _vocabulary  # noqa: F401 (operations)
+from ._plans import Asked, LinearPlan, cast, plan_of, saves_gradients
 
 
 def _group_of(group: Union[torch.distributed.ProcessGroup, DeviceMesh]) -> torch.distributed.ProcessGroup:
@@ -117,7 +117,7 @@ def _beside_other_ranks(plan: LinearPlan, dx_reduce: str) -> LinearPlan:
         needs = (needs[0] or dx_reduce != "none", *needs[1:])
         if not any(needs):
             needs = (False, True, False)
-    saves = functional._saves_gradients(needs, plan.options[0], plan.main_grad, plan.wants)
+    saves = saves_gradients(needs, plan.options[0], plan.main_grad, plan.wants)
     return LinearPlan(plan.options, plan.compute, plan.wants, needs, saves, plan.main_grad, plan.dtypes)
 
 
@@ -169,8 +169,8 @@ def linear_cross_entropy(group, dx_reduce: str, input, linear_weight, target, *,
         logit_scale=logit_scale, softcap=softcap, margin=margin, shift=shift, workspace_limit=workspace_limit,
         quiet_zeros=quiet_zeros, main_grad=main_grad, objective=objective, configuration=configuration)
     tensors = (input, linear_weight, target, linear_bias, weight, row_weight)
-    asked = functional._plan_of(tensors, *options.values(), *wants,
-                                rows=target.shape if dx_reduce == "reduce_scatter" else None)
+    asked = plan_of(tensors, *options.values(), *wants,
+                    rows=target.shape if dx_reduce == "reduce_scatter" else None)
     plan = _beside_other_ranks(asked, dx_reduce)
     labels = _checks.flat_target(target, shift, plan.options[1])
     if row_weight is not None and row_weight.shape != target.shape:

@@ -1,4 +1,4 @@
-"""What calls of `linear_cross_entropy` with the same kind of arguments have in common, found out once."""
+"""What arguments of `linear_cross_entropy` ask for, and what calls with the same kind of them have in common."""
 
 import itertools
 import weakref
@@ -7,7 +7,8 @@ from typing import NamedTuple, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from . import _calls, _ops
+from .._library import OBJECTIVES, REDUCTIONS
+from . import _calls, _checks, _ops
 
 
 class LinearPlan(NamedTuple):
@@ -28,6 +29,49 @@ class LinearPlan(NamedTuple):
     def stored(self) -> tuple:
         """Which of (lse, entropy, argmax, correct, monitored) a forward call stores: a backward call may need lse."""
         return self.wants[0] or any(self.needs), *self.wants[1:]
+
+
+def plan_of(tensors, reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift,
+             workspace_limit, quiet_zeros, main_grad, objective, configuration, *wants,
+             rows: Optional[torch.Size] = None) -> LinearPlan:
+    """Checks the arguments of `linear_cross_entropy`; what they ask for.
+
+    Args:
+        rows: shape that target has to have; None: input's, without its last dimension.
+    """
+    input, linear_weight, target, linear_bias, weight, row_weight = tensors
+    _checks.check_linear(input, linear_weight, linear_bias, target, (("weight", weight), ("row_weight", row_weight)))
+    _checks.check_target(target, input.shape[:-1] if rows is None else rows, shift)
+    _checks.check_class_weight(weight, linear_weight.shape[0])
+    options = _checks.loss_options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
+    _checks.expect(objective in OBJECTIVES, "objective", "'log_prob' or 'prob'", repr(objective))
+    if margin is not None:
+        margin = (float(margin), 1.0) if isinstance(margin, (int, float)) else (float(margin[0]), float(margin[1]))
+    limit = 0 if workspace_limit is None else int(workspace_limit)
+    _checks.expect(workspace_limit is None or limit > 0, "workspace_limit", "None or more than 0 bytes",
+                   workspace_limit)
+    _checks.expect(row_weight is None or row_weight.shape in (target.shape, _shifted(target.shape, shift)),
+                   "row_weight", f"shape {tuple(_shifted(target.shape, shift))}",
+                   None if row_weight is None else tuple(row_weight.shape))
+    grad = torch.is_grad_enabled()
+    trained = (input, linear_weight, linear_bias)
+    needs = tuple(grad and tensor is not None and tensor.requires_grad for tensor in trained)
+    return LinearPlan(
+        options=(*options, margin, limit, quiet_zeros, OBJECTIVES[objective], configuration),
+        compute=_checks.compute_type(input, linear_weight), wants=wants, needs=needs,
+        saves_gradients=saves_gradients(needs, options[0], main_grad, wants), main_grad=main_grad,
+        dtypes=(input.dtype, linear_weight.dtype, None if linear_bias is None else linear_bias.dtype))
+
+
+def saves_gradients(needs: tuple, reduction: int, main_grad: bool, wants: tuple) -> bool:
+    """Whether the forward call makes the gradients."""
+    if torch.compiler.is_compiling() and (wants[0] or wants[1]):
+        return False  # the graph cannot tell whether a gradient arrives for lse or entropy
+    return any(needs) and reduction != REDUCTIONS["none"] and not main_grad
+
+
+def _shifted(shape: torch.Size, shift: int) -> torch.Size:
+    return torch.Size((*shape[:-1], shape[-1] - shift)) if shift else shape
 
 
 class Computed(NamedTuple):

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Tuple, Typ
 import torch
 from torch import Tensor
 
-from .._library import OBJECTIVES, REDUCTIONS
 from . import _checks, _ops
-from ._autograd import (Asked, CompiledCrossEntropy, CompiledLinearCrossEntropy, CrossEntropy, LinearPlan,
-                        apply_linear, spread)
+from ._autograd import CompiledCrossEntropy, CompiledLinearCrossEntropy, CrossEntropy, apply_linear, spread
+from ._plans import Asked, plan_of
 
 if TYPE_CHECKING:  # a torch without torch.distributed has neither of its types
     from torch.distributed import ProcessGroup
@@ -180,7 +179,7 @@ def linear_cross_entropy(
     if isinstance(margin, list):
         margin = tuple(margin)
     if group is not None:
-        from . import _parallel  # which checks what it is given with functions of this module
+        from . import _parallel  # which a torch without torch.distributed cannot import
 
         loss, lse, entropy, correct, argmax, monitored = _parallel.linear_cross_entropy(
             group, dx_reduce, input, linear_weight, target, linear_bias=linear_bias, weight=weight, reduction=reduction,
@@ -195,7 +194,7 @@ def linear_cross_entropy(
                quiet_zeros, main_grad, objective, configuration, return_lse, return_entropy, return_argmax,
                return_correct, return_monitored)
     if torch.compiler.is_compiling():
-        asked, plan = None, _plan_of(tensors, *options)
+        asked, plan = None, plan_of(tensors, *options)
     else:
         asked = _asked(tensors, options, shift)
         plan = asked.plan
@@ -246,7 +245,7 @@ def _asked(tensors: tuple, options: tuple, shift: int) -> Asked:
         row_weight if row_weight is None else _fact(row_weight))
     asked = _plans.get(key)
     if asked is None:
-        plan = _plan_of(tensors, *options)
+        plan = plan_of(tensors, *options)
         asked = Asked(plan, shift == 0 and _is_direct(tensors, plan.compute))
         if len(_plans) >= _MOST_PLANS:
             _plans.clear()
@@ -262,49 +261,6 @@ def _is_direct(tensors: tuple, compute: torch.dtype) -> bool:
             and input.dtype == linear_weight.dtype == compute and target.dtype in (torch.int32, torch.int64)
             and (linear_bias is None or linear_bias.dtype in (torch.float32, compute))
             and (weight is None or weight.dtype == torch.float32))
-
-
-def _plan_of(tensors, reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift,
-             workspace_limit, quiet_zeros, main_grad, objective, configuration, *wants,
-             rows: Optional[torch.Size] = None) -> LinearPlan:
-    """Checks the arguments of `linear_cross_entropy`; what they ask for.
-
-    Args:
-        rows: shape that target has to have; None: input's, without its last dimension.
-    """
-    input, linear_weight, target, linear_bias, weight, row_weight = tensors
-    _checks.check_linear(input, linear_weight, linear_bias, target, (("weight", weight), ("row_weight", row_weight)))
-    _checks.check_target(target, input.shape[:-1] if rows is None else rows, shift)
-    _checks.check_class_weight(weight, linear_weight.shape[0])
-    options = _checks.loss_options(reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap)
-    _checks.expect(objective in OBJECTIVES, "objective", "'log_prob' or 'prob'", repr(objective))
-    if margin is not None:
-        margin = (float(margin), 1.0) if isinstance(margin, (int, float)) else (float(margin[0]), float(margin[1]))
-    limit = 0 if workspace_limit is None else int(workspace_limit)
-    _checks.expect(workspace_limit is None or limit > 0, "workspace_limit", "None or more than 0 bytes",
-                   workspace_limit)
-    _checks.expect(row_weight is None or row_weight.shape in (target.shape, _shifted(target.shape, shift)),
-                   "row_weight", f"shape {tuple(_shifted(target.shape, shift))}",
-                   None if row_weight is None else tuple(row_weight.shape))
-    grad = torch.is_grad_enabled()
-    trained = (input, linear_weight, linear_bias)
-    needs = tuple(grad and tensor is not None and tensor.requires_grad for tensor in trained)
-    return LinearPlan(
-        options=(*options, margin, limit, quiet_zeros, OBJECTIVES[objective], configuration),
-        compute=_checks.compute_type(input, linear_weight), wants=wants, needs=needs,
-        saves_gradients=_saves_gradients(needs, options[0], main_grad, wants), main_grad=main_grad,
-        dtypes=(input.dtype, linear_weight.dtype, None if linear_bias is None else linear_bias.dtype))
-
-
-def _saves_gradients(needs: tuple, reduction: int, main_grad: bool, wants: tuple) -> bool:
-    """Whether the forward call makes the gradients."""
-    if torch.compiler.is_compiling() and (wants[0] or wants[1]):
-        return False  # the graph cannot tell whether a gradient arrives for lse or entropy
-    return any(needs) and reduction != REDUCTIONS["none"] and not main_grad
-
-
-def _shifted(shape: torch.Size, shift: int) -> torch.Size:
-    return torch.Size((*shape[:-1], shape[-1] - shift)) if shift else shape
 
 
 def _output(loss, lse, entropy, correct, argmax, shape, shift, reduction, monitored=None) -> Union[Tensor, LossOutput]:
