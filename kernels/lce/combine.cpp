@@ -1,7 +1,7 @@
 #include <limits>
 #include <optional>
 
-#include "kernels/lce/combine_gradients.h"
+#include "kernels/lce/combine_rows.h"
 #include "kernels/lce/gradient_kernels.h"
 
 namespace tilewright::lce {
@@ -16,9 +16,7 @@ constexpr int64_t kRowsWithTotals = 64;
 constexpr int kWarps = 2;
 
 std::string str(const CombineSpec &spec) {
-  std::string text = spec.gradients ? gradientsStr(spec) : "loss";
-  for (int s = 0; s < kRowSums; ++s)
-    if (spec.sums[s]) text += std::string(",") + rowSumName(static_cast<RowSum>(s));
+  std::string text = sumsStr(spec);
   if (spec.hasTotals) text += ",totals";
   if (spec.ranksLabels) text += ",ranks";
   if (spec.rowsAtOnce != 1) text += "," + std::to_string(spec.rowsAtOnce) + " rows";
@@ -26,10 +24,9 @@ std::string str(const CombineSpec &spec) {
 }
 
 /// The parameters, in their order.
-struct Parameters : GradientParameters {
-  View sums, target, shift, row, label, tops, best, rowNorm;
+struct Parameters : RowParameters {
+  View sums, target, shift, tops, best;
   PerRowSum<View> rowSums;
-  View rowLoss, lse, entropy, argmax, correct, top, norm;
   std::optional<LabelRanks> ranks;
 
   Parameters(KernelBuilder &k, const CombineSpec &spec, const RowTerms &terms) {
@@ -42,11 +39,7 @@ struct Parameters : GradientParameters {
       if (spec.sums[s]) rowSums[s] = k.input(rowSumName(static_cast<RowSum>(s)), f32, 2);
     if (spec.terms.margin && spec.gradients) rowNorm = k.input("row_norm", f32, 1);
     terms.declare(k);
-    rowLoss = k.output("row_loss", f32, 1), lse = k.output("lse", f32, 1);
-    if (spec.outputs.entropy) entropy = k.output("entropy", f32, 1);
-    if (spec.outputs.best) argmax = k.output("argmax", i32, 1), correct = k.output("correct", i32, 1);
-    if (spec.outputs.monitored) top = k.output("top", f32, 1), norm = k.output("norm", f32, 1);
-    if (spec.gradients) declare(k, spec);
+    declareResults(k, spec);
     if (spec.ranksLabels) ranks.emplace(k);
   }
 };
@@ -54,35 +47,23 @@ struct Parameters : GradientParameters {
 /// What follows from the sums. With a target shift, the distance is 0.
 RowFacts factsOf(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const Range &rows,
                  const Tile &others) {
-  RowFacts row;
-  row.k = &k;
-  row.number = rowNumbers(k, p.row, rows);
-  row.label = p.label[rows];
+  RowFacts row = p.begin(k, rows);
   row.shift = p.shift[rows];
   row.distance = p.target[rows] - row.shift; // NaN for an infinite shift
   for (int s = 0; s < kRowSums; ++s)
     if (spec.sums[s]) row.sums[s] = undoesUnit(static_cast<RowSum>(s)) * sumOfBlocks(k, p.rowSums[s], rows);
-
-  addProbabilities(row, others);
-  if (p.rowNorm.valid()) row.rowNorm = p.rowNorm[rows];
-  if (spec.gradients) row.g = rowGradient(k, spec.gradients->upstream, p.upstream, row.number);
+  p.complete(spec, rows, others, row);
   return row;
 }
 
-void storeOutputs(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const Range &rows,
-                  const RowFacts &row) {
-  if (spec.outputs.entropy) k.scatter(p.entropy, row.number, row.entropy);
-  if (!spec.outputs.best) return;
+void storeBest(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const Range &rows,
+               const RowFacts &row) {
   const Range tiles = k.whole(p.tops.dim(1));
   const Tile top = max(p.tops.at(rows, tiles), Axis::columns);
   const Tile argmax =
       min(select(p.tops.at(rows, tiles) == top, p.best.at(rows, tiles), std::numeric_limits<int32_t>::max()),
           Axis::columns);
-  k.scatter(p.argmax, row.number, argmax);
-  k.scatter(p.correct, row.number, select(argmax == row.label, integer(k, 1), 0));
-  if (!spec.outputs.monitored) return;
-  k.scatter(p.top, row.number, top);
-  k.scatter(p.norm, row.number, sqrt(row.sums[static_cast<int>(RowSum::squares)]));
+  p.storeBest(spec, row, top, argmax);
 }
 
 } // namespace
@@ -97,9 +78,8 @@ Kernel combine(const CombineSpec &spec) {
     RowFacts row = factsOf(k, spec, p, rows, others);
     const RowTotals totals = terms.totals(row);
 
-    k.scatter(p.rowLoss, row.number, totals.loss);
-    k.scatter(p.lse, row.number, row.lse);
-    storeOutputs(k, spec, p, rows, row);
+    p.storeLoss(spec, row, totals.loss);
+    if (spec.outputs.best) storeBest(k, spec, p, rows, row);
     if (spec.gradients) storeGradients(k, spec, p, rows, row, totals, others);
     if (p.ranks) p.ranks->store(k, p.label, rows);
   });

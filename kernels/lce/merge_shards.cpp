@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "kernels/lce/combine_gradients.h"
+#include "kernels/lce/combine_rows.h"
 #include "kernels/lce/shard_kernels.h"
 
 namespace tilewright::lce {
@@ -17,18 +17,12 @@ constexpr double kNoClass = std::numeric_limits<int32_t>::max();
 bool scalesRows(const CombineSpec &spec) { return spec.gradients && spec.gradients->scalesRows; }
 int64_t rowsOf(const CombineSpec &spec) { return scalesRows(spec) ? kScaledRows : kRows; }
 
-std::string str(const CombineSpec &spec) {
-  std::string text = spec.gradients ? gradientsStr(spec) : "loss";
-  for (int s = 0; s < kRowSums; ++s)
-    if (spec.sums[s]) text += std::string(",") + rowSumName(static_cast<RowSum>(s));
-  return text + spec.terms.rowStr() + spec.outputs.str();
-}
+std::string str(const CombineSpec &spec) { return sumsStr(spec) + spec.terms.rowStr() + spec.outputs.str(); }
 
 /// The parameters, in their order.
-struct Parameters : GradientParameters {
-  View gathered, shift, owned, row, label, mend, rowNorm;
+struct Parameters : RowParameters {
+  View gathered, shift, owned, mend;
   Index ranks, rank, stride;
-  View rowLoss, lse, entropy, argmax, correct, top, norm;
 
   Parameters(KernelBuilder &k, const CombineSpec &spec, const RowTerms &terms) {
     const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
@@ -39,11 +33,7 @@ struct Parameters : GradientParameters {
     if (spec.sums[static_cast<int>(RowSum::stored)]) mend = k.input("mend", f32, 1);
     if (spec.terms.margin && spec.gradients) rowNorm = k.input("row_norm", f32, 1);
     terms.declare(k);
-    rowLoss = k.output("row_loss", f32, 1), lse = k.output("lse", f32, 1);
-    if (spec.outputs.entropy) entropy = k.output("entropy", f32, 1);
-    if (spec.outputs.best) argmax = k.output("argmax", i32, 1), correct = k.output("correct", i32, 1);
-    if (spec.outputs.monitored) top = k.output("top", f32, 1), norm = k.output("norm", f32, 1);
-    if (spec.gradients) declare(k, spec);
+    declareResults(k, spec);
   }
 };
 
@@ -156,28 +146,12 @@ void addSums(const CombineSpec &spec, const Told &told, Merged &merged) {
 
 RowFacts factsOf(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const Range &rows,
                  const Merged &merged) {
-  RowFacts row;
-  row.k = &k;
-  row.number = rowNumbers(k, p.row, rows);
-  row.label = p.label[rows];
+  RowFacts row = p.begin(k, rows);
   row.shift = merged.shift;
   row.distance = merged.target - row.shift;
   row.sums = merged.sums;
-  addProbabilities(row, merged.others);
-  if (p.rowNorm.valid()) row.rowNorm = p.rowNorm[rows];
-  if (spec.gradients) row.g = rowGradient(k, spec.gradients->upstream, p.upstream, row.number);
+  p.complete(spec, rows, merged.others, row);
   return row;
-}
-
-void storeOutputs(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const RowFacts &row,
-                  const Merged &merged) {
-  if (spec.outputs.entropy) k.scatter(p.entropy, row.number, row.entropy);
-  if (!spec.outputs.best) return;
-  k.scatter(p.argmax, row.number, merged.argmax);
-  k.scatter(p.correct, row.number, select(merged.argmax == row.label, integer(k, 1), 0));
-  if (!spec.outputs.monitored) return;
-  k.scatter(p.top, row.number, merged.top);
-  k.scatter(p.norm, row.number, sqrt(row.sums[static_cast<int>(RowSum::squares)]));
 }
 
 OwnClasses ownClasses(KernelBuilder &k, const Parameters &p, const Range &rows, const Told &told,
@@ -206,9 +180,8 @@ Kernel mergeShards(const CombineSpec &spec) {
     RowFacts row = factsOf(k, spec, p, rows, merged);
     const RowTotals totals = terms.totals(row);
 
-    k.scatter(p.rowLoss, row.number, totals.loss);
-    k.scatter(p.lse, row.number, row.lse);
-    storeOutputs(k, spec, p, row, merged);
+    p.storeLoss(spec, row, totals.loss);
+    if (spec.outputs.best) p.storeBest(spec, row, merged.top, merged.argmax);
     if (!spec.gradients) return;
     const OwnClasses own = ownClasses(k, p, rows, told, merged);
     storeGradients(k, spec, p, rows, row, totals, merged.others, &own);
