@@ -79,7 +79,7 @@ int chooseRaster(const Product &product, const ProductShape &shape, int64_t numb
   constexpr int64_t kMostRows = 64;
   const StripReads reads(product, shape, numberBytes, stored, device);
   const int64_t below = reads.cluster().below;
-  int64_t best = std::min(reads.strips(), fewestRows(product, reads.cluster()));
+  int64_t best = std::max(below, std::min(reads.strips(), fewestRows(product, reads.cluster())));
   double fewest = reads.bytes(best);
   for (int64_t raster = best + below; raster <= std::min(reads.strips(), kMostRows); raster += below)
     if (reads.isCandidate(raster))

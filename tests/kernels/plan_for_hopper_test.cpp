@@ -49,6 +49,7 @@ TEST(PlanForHopper, RastersReadTheFewestBytes) {
   EXPECT_EQ(raster({256, 192}, {16384, 128256, 4096}, 2, false), 11);
   EXPECT_EQ(raster({256, 192}, {4096, 128256, 4096}, 2, false), 16) << "all rows: W is read once";
   EXPECT_EQ(raster({192, 256}, {128256, 4096, 16384}, 2), 2);
+  EXPECT_EQ(raster({192, 256}, {100, 4096, 128256}, 2), 2) << "a pair below one another is two rows";
   // Portable code: 264 programs at once.
   EXPECT_EQ(raster({128, 128}, {8192, 4096, 128256}, 0), 22);
 }

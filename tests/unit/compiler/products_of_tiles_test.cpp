@@ -4,7 +4,6 @@
 #include <cstring>
 #include <vector>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/compiler/small_kernel.h"

@@ -32,8 +32,8 @@ class LinearPlan(NamedTuple):
 
 
 def plan_of(tensors, reduction, ignore_index, label_smoothing, z_loss, logit_scale, softcap, margin, shift,
-             workspace_limit, quiet_zeros, main_grad, objective, configuration, *wants,
-             rows: Optional[torch.Size] = None) -> LinearPlan:
+            workspace_limit, quiet_zeros, main_grad, objective, configuration, *wants,
+            rows: Optional[torch.Size] = None) -> LinearPlan:
     """Checks the arguments of `linear_cross_entropy`; what they ask for.
 
     Args:
