@@ -69,12 +69,9 @@ Kernel lceKeep(ElementType element) { return lce::keep({element, {32, kBlock.col
 Kernel lceCopyRows(ElementType element) { return lce::copyRows(element, element); }
 Kernel lceLogits(ElementType element) { return lce::logits({element, element, kBlock}); }
 Kernel lceRankLabels(ElementType) { return lce::rankLabels(); }
-constexpr lce::DigitSpec kDigit{64, false}; // of 128256 classes
-Kernel lceCountDigits(ElementType) { return lce::countDigits(kDigit); }
-Kernel lceScanDigits(ElementType) { return lce::scanDigits(kDigit.radix); }
-Kernel lcePlaceByDigit(ElementType) { return lce::placeByDigit(kDigit); }
-Kernel lceFindSegments(ElementType) { return lce::findSegments(); }
-Kernel lceMeasureSegments(ElementType) { return lce::measureSegments(); }
+Kernel lceSortBlocks(ElementType) { return lce::sortBlocks(); }
+Kernel lceMergeBlocks(ElementType) { return lce::mergeBlocks({lce::kSortedBlock, true}); }
+Kernel lceCountLabels(ElementType) { return lce::countLabels(); }
 Kernel lceOneHotSum(ElementType element) { return lce::oneHotSum({element, 512, 8}); }
 Kernel lceOneHotPieces(ElementType element) { return lce::oneHotPieces(element, 256); }
 Kernel lceOneHotSumOfPieces(ElementType element) {
@@ -160,15 +157,11 @@ const std::vector<CatalogEntry> &kernelCatalog() {
       {"lce_logits", "the logits alone", lceLogits},
       {"lce_rank_labels", "linear cross entropy: sorts a chunk's rows by label", lceRankLabels,
        lce::rankLabelsOptions},
-      {"lce_count_digits",
-       "linear cross entropy: sorts many rows by label; a digit's histogram of each block", lceCountDigits,
-       lce::sortOptions},
-      {"lce_scan_digits", "the same: where a group of blocks has its rows of each digit", lceScanDigits,
-       lce::sortOptions},
-      {"lce_place_by_digit", "the same: puts the rows there", lcePlaceByDigit, lce::sortOptions},
-      {"lce_find_segments", "the same: where each label's rows begin", lceFindSegments, lce::sortOptions},
-      {"lce_measure_segments", "the same: how many rows each label has", lceMeasureSegments,
-       lce::sortOptions},
+      {"lce_sort_blocks", "linear cross entropy: sorts blocks of rows by label", lceSortBlocks,
+       lce::sortBlocksOptions},
+      {"lce_merge_blocks", "the same: makes one block of several", lceMergeBlocks, lce::mergeBlocksOptions},
+      {"lce_count_labels", "linear cross entropy: sorts a chunk's rows by label, in one program",
+       lceCountLabels},
       {"lce_one_hot_sum", "linear cross entropy: the targets' part of dW", lceOneHotSum, oneHotOptions},
       {"lce_one_hot_pieces", "linear cross entropy: pieces of that, for labels with many rows",
        lceOneHotPieces, oneHotOptions},

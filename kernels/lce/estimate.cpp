@@ -45,8 +45,7 @@ private:
 
   /// Kernels that read or write whole matrices take their bytes' time, and all kernels are launched.
   double others() const {
-    constexpr double kLaunches = 11;    // of a chunk
-    constexpr double kSortedRow = 8e-9; // seconds, of many rows that are sorted by their labels
+    constexpr double kLaunches = 11; // of a chunk
     const double x =
         bytesOfNumbers(static_cast<double>(s_.rows) * static_cast<double>(s_.hidden), s_.element);
     const double w = static_cast<double>(s_.classes) * static_cast<double>(s_.hidden);
@@ -59,8 +58,7 @@ private:
     if (s_.dHidden && isTransposed(s_, c_, ProductKind::dHidden)) bytes += 8 * w;
     if (s_.dWeight && isTransposed(s_, c_, ProductKind::dWeight))
       bytes += 8 * static_cast<double>(s_.rows) * static_cast<double>(s_.classes);
-    const double sorted = sortsByDigits(s_, c_) ? kSortedRow * static_cast<double>(s_.rows) : 0;
-    return sorted + bytes / speed_.bytes + kLaunches * static_cast<double>(c_.chunks(s_)) * speed_.launch;
+    return bytes / speed_.bytes + kLaunches * static_cast<double>(c_.chunks(s_)) * speed_.launch;
   }
 
   const Scheme &s_;

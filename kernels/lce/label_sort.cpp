@@ -1,7 +1,6 @@
 #include "kernels/lce/label_sort.h"
 
-#include <algorithm>
-#include <functional>
+#include <limits>
 #include <string>
 
 #include "compiler/base/integers.h"
@@ -10,199 +9,177 @@
 namespace tilewright::lce {
 namespace {
 
-constexpr int64_t kBlock = kSortedBlock;
-constexpr int64_t kStep = 32;            ///< of these, rows that are compared with one another at once
-constexpr int64_t kGroup = kSortedGroup; ///< whose counts a program adds up by itself
-constexpr int kMostDigitBits = 7;        ///< a row is compared with each value of its digit
-constexpr int kLeastDigitBits = 4;       ///< fewer values would leave lanes of a vector idle
-constexpr int64_t kSegmentRows = 128;    ///< rows of one program that looks at the sorted order
-static_assert(kBlock % kStep == 0);
+constexpr int64_t kStep = 128;      ///< rows of a block that one row is compared with at once
+constexpr int64_t kMergedRows = 64; ///< of one program
+constexpr int64_t kAtOnce = 4;      ///< blocks that a row is looked up in side by side, as loads take time
+static_assert(kSortedBlock % kStep == 0 && kSortedBlock % kMergedRows == 0);
 
-/// x / divisor, rounded down, for 0 <= x < 2^24 divisor and a divisor that is a power of two. The quotient of
-/// x as fp32 is right but where rounding x lifted it to the next multiple of the divisor.
-Tile quotient(const Tile &x, const Tile &divisor) {
-  const Tile guess = cast(cast(x, ElementType::f32) / cast(divisor, ElementType::f32), ElementType::i32);
-  return guess - cast(guess * divisor > x, ElementType::i32);
-}
-
-/// The parameters of a pass that both of its kernels over rows have.
-struct Pass {
-  KernelBuilder &k;
-  DigitSpec spec;
-  View label;
-  Index divisor;
-  View order;
-
-  Pass(KernelBuilder &k, const DigitSpec &spec) : k(k), spec(spec) {
-    label = k.input("label", ElementType::i32, 1);
-    divisor = k.index("divisor");
-    if (!spec.first) order = k.input("order", ElementType::i32, 1);
-  }
-
-  Range digits() const { return k.range(Axis::columns, k.constant(0), spec.radix); }
-  Tile none() const { return digits().positions() * 0; }
-
-  /// The rows at these positions of the order, -1 past its end.
-  Tile rowsAt(const Range &at) const {
-    return spec.first ? select(inside(k, at, label.dim(0)), at.positions(), -1) : rowNumbers(k, order, at);
-  }
-  /// The digit of each row, -1 where there is none.
-  Tile digitOf(const Tile &rows) const {
-    const Tile key = label.gather(rows) + 1;
-    const Tile high = spec.first ? key : quotient(key, k.toTile(divisor, ElementType::i32));
-    const Tile digit = high - quotient(high, integer(k, spec.radix)) * spec.radix;
-    return select(rows >= 0, digit, -1);
-  }
-  /// Which digit each row has, kStep×D, as 0 and 1.
-  Tile isDigit(const Tile &digit) const { return cast(digit == digits().positions(), ElementType::i32); }
-
-  /// A block's rows, some at a time; `sums` has something of each digit.
-  std::vector<Tile> forRows(const Range &block, const Tile &sums,
-                            const std::function<Tile(const Tile &rows, const Tile &sums)> &body) const {
-    const Index end = min(block.begin + kBlock, label.dim(0));
-    return k.forRange(block.begin, end, kStep, {sums}, [&](Index i, const std::vector<Tile> &carried) {
-      return std::vector<Tile>{body(rowsAt(k.range(Axis::rows, i, kStep)), carried[0])};
-    });
-  }
+/// Rows that are looked up in a sorted block.
+struct Search {
+  Index block;
+  Tile label;
+  Tile found; ///< how many of the block's labels are less
 };
 
-std::string specialisationOf(const DigitSpec &spec) {
-  return std::to_string(spec.radix) + (spec.first ? ",first" : "");
+/// All of them side by side, for each step of one waits for a load.
+void countBelow(KernelBuilder &k, const View &labels, int64_t blockRows, std::vector<Search> &searches) {
+  for (Search &search : searches)
+    search.found = search.label * 0;
+  for (int64_t step = blockRows; step > 0; step /= 2)
+    for (Search &search : searches) {
+      const Index begin = search.block * blockRows;
+      const Tile rows = k.toTile(min(labels.dim(0) - begin, k.constant(blockRows)), ElementType::i32);
+      const Tile next = search.found + static_cast<double>(step);
+      const Tile last = labels.gather(k.toTile(begin - 1, ElementType::i32) + next);
+      search.found = select((next <= rows) & (last < search.label), next, search.found);
+    }
 }
 
-/// The sorted order, as kernels behind the sort see it.
-struct SortedRows {
-  KernelBuilder &k;
-  View label, order;
-  Range at; ///< one program's positions
-
-  Tile labels() const { return labelsAt(at); }
-  Tile labelsBefore() const { return labelsAt(k.range(Axis::rows, at.begin - 1, kSegmentRows)); }
-  Tile labelsBehind() const { return labelsAt(k.range(Axis::rows, at.begin + 1, kSegmentRows)); }
-
-private:
-  /// -1 before the first position and past the last one.
-  Tile labelsAt(const Range &positions) const {
-    const Tile row = select(positions.positions() >= 0, rowNumbers(k, order, positions), -1);
-    return select(row >= 0, label.gather(row), -1);
-  }
+/// Of rows in a group of blocks that become one.
+struct Places {
+  Tile place; ///< among the group's rows
+  Tile below; ///< rows of lesser labels
+  Tile upTo;  ///< and of the same label; both of a last merge
 };
+
+/// What the blocks from `first` to `end` say of rows `at` of block `own`.
+Places placesOf(KernelBuilder &k, const View &labels, const MergeSpec &spec, const Range &at,
+                const Index &own, const Index &first, const Index &end) {
+  const auto integer = [&](const Index &index) { return k.toTile(index, ElementType::i32); };
+  const Tile label = labels[at], zero = label * 0;
+  const auto body = [&](Index begin, std::vector<Tile> sums) {
+    std::vector<Search> searches;
+    for (int64_t i = 0; i < kAtOnce; ++i) {
+      // Rows of the same label come first where they are of an earlier block.
+      const Tile isBefore = cast(integer(begin + i) < integer(own), ElementType::i32);
+      searches.push_back({begin + i, spec.isLast ? label : label + isBefore, {}});
+      if (spec.isLast) searches.push_back({begin + i, label + 1, {}});
+    }
+    countBelow(k, labels, spec.blockRows, searches);
+    for (std::size_t i = 0; i < searches.size(); i += spec.isLast ? 2 : 1) {
+      const Tile number = integer(searches[i].block), below = searches[i].found;
+      const Tile upTo = spec.isLast ? searches[i + 1].found : below;
+      const Tile inOwn = at.positions() - integer(own * spec.blockRows);
+      sums[0] = sums[0] + select(number == integer(own), inOwn, select(number < integer(own), upTo, below));
+      if (spec.isLast) sums[1] = sums[1] + below, sums[2] = sums[2] + upTo;
+    }
+    return sums;
+  };
+  const std::vector<Tile> begun(spec.isLast ? 3 : 1, zero),
+      sums = k.forRange(first, end, kAtOnce, begun, body);
+  return spec.isLast ? Places{sums[0], sums[1], sums[2]} : Places{sums[0], {}, {}};
+}
 
 } // namespace
 
-// Comparing all pairs takes a GPU less than the launches of a radix sort for more rows than a CPU.
-int64_t mostRankedRows(TargetKind target) { return target == TargetKind::cpu ? 4096 : 16384; }
-
-int64_t LabelSort::divisor(int pass) const {
-  int64_t result = 1;
-  for (int i = 0; i < pass; ++i)
-    result *= radix;
-  return result;
+std::vector<int64_t> planMerges(int64_t rows) {
+  std::vector<int64_t> merges = {kSortedBlock};
+  while (ceilDiv(rows, merges.back()) > kMergedBlocks)
+    merges.push_back(merges.back() * kMergedBlocks);
+  return merges;
 }
 
-LabelSort planLabelSort(int64_t rows, int64_t classes) {
-  int bits = 1; // of the largest key, which is the number of classes
-  while (classes >> bits > 0)
-    ++bits;
-  LabelSort sort;
-  sort.passes = static_cast<int>(ceilDiv(bits, kMostDigitBits));
-  sort.radix = int64_t(1) << std::max<int64_t>(ceilDiv(bits, sort.passes), kLeastDigitBits);
-  sort.blocks = ceilDiv(rows, kBlock);
-  sort.groups = ceilDiv(sort.blocks, kGroup) + 1;
-  return sort;
-}
-
-CompileOptions sortOptions(TargetKind target) {
+CompileOptions sortBlocksOptions(TargetKind target) {
   CompileOptions options;
-  if (target != TargetKind::cpu) options.schedule.warps = 4;
+  if (target != TargetKind::cpu) options.schedule.warps = 1;
   return options;
 }
 
-Kernel countDigits(const DigitSpec &spec) {
-  return defineKernel("lce_count_digits", specialisationOf(spec), [spec](KernelBuilder &k) {
-    const Pass pass(k, spec);
-    const View counts = k.output("counts", ElementType::i32, 2);
-
-    const Range block = k.blockRows(pass.label.dim(0), kBlock);
-    const Tile count = pass.forRows(block, pass.none(), [&](const Tile &rows, const Tile &sums) {
-      return sums + sum(pass.isDigit(pass.digitOf(rows)), Axis::rows);
-    })[0];
-    k.store(counts, k.range(Axis::rows, k.programId(0), 1), pass.digits(), count);
-  });
+CompileOptions mergeBlocksOptions(TargetKind target) {
+  CompileOptions options;
+  if (target != TargetKind::cpu) options.schedule.warps = 2;
+  return options;
 }
 
-// One program: it reads a number of each digit for kBlock rows, in steps of a group.
-Kernel scanDigits(int64_t radix) {
-  return defineKernel("lce_scan_digits", std::to_string(radix), [radix](KernelBuilder &k) {
-    const View counts = k.input("counts", ElementType::i32, 2);
-    const View starts = k.output("starts", ElementType::i32, 2);
+Kernel sortBlocks() {
+  return defineKernel("lce_sort_blocks", "", [](KernelBuilder &k) {
+    const View label = k.input("label", ElementType::i32, 1);
+    const View labels = k.output("labels", ElementType::i32, 1),
+               numbers = k.output("rows", ElementType::i32, 1);
 
-    const Range digits = k.range(Axis::columns, k.constant(0), radix), down = digits.along(Axis::rows);
-    const auto row = [&](const Index &i) { return k.range(Axis::rows, i, 1); };
-    const auto addGroup = [&](const Index &i, const std::vector<Tile> &sums) {
-      k.store(starts, row(i / kGroup), digits, sums[0]);
-      const Tile group = counts.at(k.range(Axis::rows, i, kGroup), digits);
-      return std::vector<Tile>{sums[0] + sum(group, Axis::rows)};
+    const Range rows = k.blockRows(label.dim(0), kRowsPerProgram);
+    const Index begin = rows.begin / kSortedBlock * kSortedBlock, own = rows.begin / kStep * kStep;
+    const Index end = min(begin + kSortedBlock, label.dim(0));
+    const Tile mine = label[rows];
+    const auto othersAt = [&](const Index &i) { return k.range(Axis::columns, i, kStep); };
+    const auto isLess = [&](const Range &others, const Tile &than) {
+      constexpr double kLast = std::numeric_limits<int32_t>::max();
+      return cast(select(inside(k, others, label.dim(0)), label[others], kLast) < than, ElementType::i32);
     };
-    const Tile total =
-        k.forRange(k.constant(0), counts.dim(0), kGroup, {digits.positions() * 0}, addGroup)[0];
+    const auto countLess = [&](const Index &from, const Index &to, const Tile &than, const Tile &begun) {
+      return k.forRange(from, to, kStep, {begun}, [&](Index i, const std::vector<Tile> &sums) {
+        return std::vector<Tile>{sums[0] + isLess(othersAt(i), than)};
+      })[0];
+    };
+    // Rows of the same label come first where they are earlier.
+    const Tile isEarlier = cast(othersAt(own).positions() < rows.positions(), ElementType::i32);
+    const Tile inOwn = isLess(othersAt(own), mine + isEarlier);
+    const Tile before = countLess(own + kStep, end, mine, countLess(begin, own, mine + 1, inOwn));
 
-    // The totals one below the other, so that each can be added to all digits behind it.
-    const Tile below = sum(select(down.positions() == digits.positions(), total, 0), Axis::columns);
-    const Tile smaller = sum(select(down.positions() < digits.positions(), below, 0), Axis::rows);
-    k.store(starts, row(starts.dim(0) - 1), digits, smaller);
+    const Tile place = sum(before, Axis::columns) + k.toTile(begin, ElementType::i32);
+    const Tile to = select(inside(k, rows, label.dim(0)), place, -1);
+    k.scatter(labels, to, mine);
+    k.scatter(numbers, to, rows.positions());
   });
 }
 
-Kernel placeByDigit(const DigitSpec &spec) {
-  return defineKernel("lce_place_by_digit", specialisationOf(spec), [spec](KernelBuilder &k) {
-    const Pass pass(k, spec);
-    const View counts = k.input("counts", ElementType::i32, 2),
-               starts = k.input("starts", ElementType::i32, 2);
-    const View sorted = k.output("sorted", ElementType::i32, 1);
+Kernel mergeBlocks(const MergeSpec &spec) {
+  const std::string specialisation = std::to_string(spec.blockRows) + (spec.isLast ? ",last" : "");
+  return defineKernel("lce_merge_blocks", specialisation, [spec](KernelBuilder &k) {
+    const auto input = [&](const char *name) { return k.input(name, ElementType::i32, 1); };
+    const auto output = [&](const char *name) { return k.output(name, ElementType::i32, 1); };
+    const View labels = input("labels"), numbers = input("rows");
+    const View sortedLabels = spec.isLast ? View() : output("sorted_labels"), order = output("order");
+    const View run = spec.isLast ? output("run") : View(), slot = spec.isLast ? output("slot") : View();
 
-    const Range block = k.blockRows(pass.label.dim(0), kBlock), digits = pass.digits();
-    const Index number = k.programId(0), group = number / kGroup;
-    const auto startsAt = [&](const Index &i) { return starts.at(k.range(Axis::rows, i, 1), digits); };
-    const Range blocks = k.range(Axis::rows, group * k.constant(kGroup), kGroup);
-    const Tile isBefore = blocks.positions() < k.toTile(number, ElementType::i32);
-    const Tile inGroup = sum(select(isBefore, counts.at(blocks, digits), 0), Axis::rows);
-    const Tile begin = startsAt(starts.dim(0) - 1) + startsAt(group) + inGroup;
+    const Range at = k.blockRows(labels.dim(0), kMergedRows);
+    const Index own = at.begin / spec.blockRows, first = own / kMergedBlocks * kMergedBlocks;
+    const Index blocks = (labels.dim(0) + (spec.blockRows - 1)) / spec.blockRows;
+    const Places places = placesOf(k, labels, spec, at, own, first, min(first + kMergedBlocks, blocks));
 
-    const Range step = k.range(Axis::rows, k.constant(0), kStep);
-    const Tile isEarlier = step.along(Axis::columns).positions() < step.positions();
-    pass.forRows(block, begin, [&](const Tile &rows, const Tile &next) {
-      const Tile digit = pass.digitOf(rows), isDigit = pass.isDigit(digit);
-      const Tile place =
-          sum(isDigit * next, Axis::columns) + count(k, (transpose(digit) == digit) & isEarlier);
-      k.scatter(sorted, select(rows >= 0, place, -1), rows);
-      return next + sum(isDigit, Axis::rows);
+    const Tile label = labels[at], isRow = inside(k, at, labels.dim(0));
+    const Tile to = select(isRow, places.place + k.toTile(first * spec.blockRows, ElementType::i32), -1);
+    k.scatter(order, to, numbers[at]);
+    if (!spec.isLast) return k.scatter(sortedLabels, to, label);
+    const Tile isHead = isRow & (label >= 0) & (places.place == places.below);
+    k.scatter(run, to, select(isHead, places.upTo - places.below, 0));
+    k.scatter(slot, select(isHead, label, -1), places.place);
+  });
+}
+
+Kernel countLabels() {
+  return defineKernel("lce_count_labels", "", [](KernelBuilder &k) {
+    const View label = k.input("label", ElementType::i32, 1);
+    const View order = k.output("order", ElementType::i32, 1), run = k.output("run", ElementType::i32, 1);
+    const View slot = k.output("slot", ElementType::i32, 1);
+
+    const Index zero = k.constant(0), rows = label.dim(0);
+    const auto one = [&](const Index &position) { return k.range(Axis::rows, position, 1); };
+    const Tile none = integer(k, 0);
+
+    // A label's rows less one, and all rows without a label.
+    const Tile unlabelled = k.forRange(zero, rows, 1, {none}, [&](Index i, const std::vector<Tile> &sums) {
+      const Tile mine = label[one(i)];
+      k.store(run, one(i), none);
+      k.scatter(slot, mine, slot.gather(mine) + 1);
+      return std::vector<Tile>{sums[0] + select(mine < 0, integer(k, 1), 0)};
+    })[0];
+    // Where a label's rows end.
+    k.forRange(zero, slot.dim(0), 1, {unlabelled}, [&](Index y, const std::vector<Tile> &begins) {
+      const Tile count = slot[one(y)] + 1, end = begins[0] + count;
+      k.scatter(run, select(count > 0, begins[0], -1), count);
+      k.store(slot, one(y), select(count > 0, end, -1));
+      return std::vector<Tile>{end};
     });
-  });
-}
-
-Kernel findSegments() {
-  return defineKernel("lce_find_segments", "", [](KernelBuilder &k) {
-    const View label = k.input("label", ElementType::i32, 1), order = k.input("order", ElementType::i32, 1);
-    const View run = k.output("run", ElementType::i32, 1), slot = k.output("slot", ElementType::i32, 1);
-
-    const SortedRows sorted{k, label, order, k.blockRows(order.dim(0), kSegmentRows)};
-    const Tile mine = sorted.labels();
-    k.store(run, sorted.at, integer(k, 0));
-    k.scatter(slot, select(mine != sorted.labelsBefore(), mine, -1), sorted.at.positions());
-  });
-}
-
-Kernel measureSegments() {
-  return defineKernel("lce_measure_segments", "", [](KernelBuilder &k) {
-    const View label = k.input("label", ElementType::i32, 1), order = k.input("order", ElementType::i32, 1);
-    const View slot = k.input("slot", ElementType::i32, 1), run = k.output("run", ElementType::i32, 1);
-
-    const SortedRows sorted{k, label, order, k.blockRows(order.dim(0), kSegmentRows)};
-    const Tile mine = sorted.labels();
-    const Tile isLast = (mine >= 0) & (mine != sorted.labelsBehind());
-    const Tile begin = slot.gather(mine);
-    k.scatter(run, select(isLast, begin, -1), sorted.at.positions() + 1 - begin);
+    // From the last row to the first, each to the place before those that were put there: `slot` is in the
+    // end where they begin.
+    k.forRange(zero, rows, 1, {unlabelled}, [&](Index i, const std::vector<Tile> &ends) {
+      const Index row = rows - 1 - i;
+      const Tile mine = label[one(row)], place = select(mine < 0, ends[0], slot.gather(mine)) - 1;
+      k.scatter(order, place, k.toTile(row, ElementType::i32));
+      k.scatter(slot, mine, place);
+      return std::vector<Tile>{select(mine < 0, place, ends[0])};
+    });
   });
 }
 

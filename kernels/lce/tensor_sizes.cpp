@@ -27,10 +27,14 @@ int64_t bytesOfSlice(const Scheme &scheme, const Config &config, int64_t most) {
   return bytesOfE(scheme, scheme.rows, classes) + bytesOfU(scheme, config, classes);
 }
 
-bool sortsByDigits(const Scheme &scheme, const Config &config) {
-  if (!scheme.wantsClassGradients()) return false;
-  const TargetKind target = scheme.tensorCores ? TargetKind::nvptx : TargetKind::cpu;
-  return config.weightRows(scheme) > mostRankedRows(target);
+bool sortsInBlocks(const Scheme &scheme, const Config &config) {
+  constexpr int64_t kRankedRows = 2048; // comparing all pairs takes no longer than one launch more
+  return scheme.tensorCores && scheme.wantsClassGradients() && config.weightRows(scheme) > kRankedRows;
+}
+
+bool mayHaveLongRuns(const Scheme &scheme, const Config &config) {
+  const int64_t few = scheme.tensorCores ? 16384 : 4096;
+  return scheme.wantsClassGradients() && config.weightRows(scheme) > few;
 }
 
 bool hasFewRows(const Scheme &scheme, const Config &config) {
@@ -61,7 +65,7 @@ bool dHiddenComesFirst(const Scheme &scheme, const Config &config) {
 
 bool hasRowsOfClasses(const Scheme &scheme, const Config &config) {
   if (scheme.hasSecondPass) return true;
-  return sortsByDigits(scheme, config) && scheme.classes <= config.weightRows(scheme);
+  return mayHaveLongRuns(scheme, config) && scheme.classes <= config.weightRows(scheme);
 }
 
 bool borrowsChunk(const Scheme &scheme, int64_t chunkRows) {

@@ -199,7 +199,16 @@ private:
       matrix(tensor::u, "u", f32, ofClasses ? v_ : chunk_, columns, columns, {phase::weight, phase::weight},
              ofClasses ? Extent::whole : Extent::chunk);
     }
-    if (sortsByDigits(s_, c_)) radixSort(sorted, extent);
+    const Lifetime sorting = {sorted.first, sorted.first};
+    if (sortsInBlocks(s_, c_)) {
+      vector(tensor::blockLabels, "blockLabels", i32, kept_, sorting, extent);
+      vector(tensor::blockRows, "blockRows", i32, kept_, sorting, extent);
+    }
+    if (mayHaveLongRuns(s_, c_)) {
+      const int64_t pieces = std::max<int64_t>(1, ceilDiv(kept_, kRunPiece));
+      if (s_.dWeight) matrix(tensor::pieces, "pieces", f32, pieces, h_, h_, sorted, extent);
+      if (s_.dBias) vector(tensor::labelPieces, "labelPieces", f32, pieces, sorting, extent);
+    }
     if (s_.isUniformRankOne && s_.dWeight) {
       matrix(tensor::rowSum, "rowSum", f32, 1, h_, h_, sorted);
       partialSums(tensor::rowPart0, kept_, {sorted.first, sorted.first}, extent);
@@ -211,16 +220,6 @@ private:
     matrix(tensor::biasParts, "biasParts", f32, parts, classes, wholeStride(classes),
            second ? Lifetime{phase::keptSlices, phase::ownSlices} : Lifetime{phase::bias, phase::bias},
            extent);
-  }
-
-  void radixSort(Lifetime sorted, Extent extent) {
-    const LabelSort sort = planLabelSort(kept_, v_);
-    const Lifetime sorting = {sorted.first, sorted.first};
-    matrix(tensor::digitCounts, "digitCounts", i32, sort.blocks, sort.radix, sort.radix, sorting, extent);
-    matrix(tensor::digitStarts, "digitStarts", i32, sort.groups, sort.radix, sort.radix, sorting, extent);
-    const int64_t pieces = std::max<int64_t>(1, ceilDiv(kept_, kRunPiece));
-    if (s_.dWeight) matrix(tensor::pieces, "pieces", f32, pieces, h_, h_, sorted, extent);
-    if (s_.dBias) vector(tensor::labelPieces, "labelPieces", f32, pieces, sorting, extent);
   }
 
   void scaledRows() {

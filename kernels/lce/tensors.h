@@ -99,8 +99,8 @@ enum : TensorId {
   rowPart1, ///< 1×H, and partial sums on the way there
   labelSums,
   biasParts, ///< V, P×V or P × the classes of a slice
-  digitCounts,
-  digitStarts, ///< B×D, G×D: of the radix sort of many rows
+  blockLabels,
+  blockRows, ///< K: rows sorted in blocks, which are to be merged
   pieces,
   labelPieces, ///< P×H, P: parts of long label segments
 
@@ -173,9 +173,10 @@ bool borrowsChunk(const Scheme &scheme, int64_t chunkRows);
 /// Classes of a slice that was kept: the widest one's, if u of so many finds room where other slices are
 /// made.
 int64_t keptSlice(const Scheme &scheme, const Config &config);
-/// Whether a chunk's rows (or all, of a second pass) are so many that they are sorted by the digits of their
-/// labels, in time that grows with their number; else all pairs are compared, which is one launch.
-bool sortsByDigits(const Scheme &scheme, const Config &config);
+/// Whether a chunk's rows (or all, of a second pass) are sorted in blocks: on a GPU, if they are many.
+bool sortsInBlocks(const Scheme &scheme, const Config &config);
+/// Whether they are so many that the rows of one label may be more than one program is to add up.
+bool mayHaveLongRuns(const Scheme &scheme, const Config &config);
 /// Whether launches count more than rows: a GPU's, of few rows. What is done a row then takes fewer kernels,
 /// each of which does more.
 bool hasFewRows(const Scheme &scheme, const Config &config);

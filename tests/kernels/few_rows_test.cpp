@@ -15,6 +15,7 @@ namespace {
 using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::Not;
 
 lce::Request training(int64_t rows, int64_t hidden, int64_t classes) {
@@ -63,14 +64,25 @@ TEST(FewRows, WithoutAReductionReduceNothing) {
 // Whose kernels would take longer if each did more, or who retry few of their rows.
 TEST(FewRows, ManyRowsTakeAsManyLaunchesAsBefore) {
   EXPECT_THAT(stepsOf(training(4096, 1024, 32768)),
-              AllOf(Contains("lce_retry_range"), Contains("fill"), Contains("lce_rank_labels"),
+              AllOf(Contains("lce_retry_range"), Contains("fill"), Contains("lce_merge_blocks"),
                     Contains("loss_reduce_loss")));
+}
+
+// Each step of a sort reads what the one before wrote, and the last one writes what it does not read.
+TEST(ManyRows, AreMergedFromOnePairOfTensorsToTheOther) {
+  const lce::Request request = training(40000, 64, 1024);
+  const auto config = lce::plan(request, Variant::whole, 0, h200());
+  const auto program =
+      lce::programFor(lce::schemeFor(request, config->variant), *config, {}, TargetKind::nvptx);
+  EXPECT_THAT(program->str(), AllOf(HasSubstr("lce_sort_blocks(compactLabel, run, order)"),
+                                    HasSubstr("lce_merge_blocks(run, order, blockLabels, blockRows)"),
+                                    HasSubstr("lce_merge_blocks(blockLabels, blockRows, order, run, slot)")));
 }
 
 TEST(FewRows, OfEachChunkTakeAsFew) {
   const std::vector<std::string> steps = stepsOf(training(4096, 64, 32768), int64_t(48) << 20);
   EXPECT_EQ(std::count(steps.begin(), steps.end(), "lce_retry_range"), 0);
-  EXPECT_EQ(std::count(steps.begin(), steps.end(), "lce_rank_labels"), 0);
+  EXPECT_THAT(steps, AllOf(Not(Contains("lce_rank_labels")), Not(Contains("lce_sort_blocks"))));
   EXPECT_THAT(steps, Contains("loss_reduce_loss"));
 }
 

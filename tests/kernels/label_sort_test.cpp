@@ -1,4 +1,5 @@
-// Sorting a chunk's rows by label, digit by digit, and the sums over its runs: against a plain sort.
+// Sorting a chunk's rows by label, in blocks that are merged or by counting, and the sums over its runs:
+// against a plain sort.
 
 #include <algorithm>
 #include <cmath>
@@ -40,17 +41,14 @@ Sorted sortedByHand(const Labels &label, int64_t classes) {
 
 /// A chunk's rows in the memory of a device.
 struct SortMemory {
-  DeviceTensor label, order, run, slot, counts, starts;
-  lce::LabelSort sort;
-  SortMemory(Device &device, const Labels &labels, int64_t classes)
-      : sort(lce::planLabelSort(static_cast<int64_t>(labels.size()), classes)) {
-    const auto rows = static_cast<int64_t>(labels.size());
+  DeviceTensor label, order, run, slot, blockLabels, blockRows;
+  SortMemory(Device &device, const Labels &labels, int64_t classes) {
     const auto vector = [&](int64_t size) { return DeviceTensor::vector(device, i32, size); };
+    const auto rows = static_cast<int64_t>(labels.size());
     label = DeviceTensor::vector(device, i32, labels);
     order = vector(rows), run = vector(rows), slot = vector(classes);
-    counts = DeviceTensor::matrix(device, i32, sort.blocks, sort.radix);
-    starts = DeviceTensor::matrix(device, i32, sort.groups, sort.radix);
-    for (DeviceTensor *tensor : {&order, &run, &slot, &counts, &starts})
+    blockLabels = vector(rows), blockRows = vector(rows);
+    for (DeviceTensor *tensor : {&order, &run, &slot, &blockLabels, &blockRows})
       tensor->poison(); // slot is -1 then
   }
 };
@@ -76,34 +74,38 @@ protected:
     return result;
   }
 
+  void count(const SortMemory &m) {
+    launches.launch(lce::countLabels(), {m.label.ref(), m.order.ref(), m.run.ref(), m.slot.ref()});
+  }
+
   void sort(const SortMemory &m) {
-    const CompileOptions options = lce::sortOptions(launches.target());
-    for (int pass = 0; pass < m.sort.passes; ++pass) {
-      const lce::DigitSpec digit{m.sort.radix, pass == 0};
-      const DeviceTensor &from = m.sort.endsInOrder(pass) ? m.run : m.order;
-      const DeviceTensor &to = m.sort.endsInOrder(pass) ? m.order : m.run;
-      std::vector<KernelArgument> count = {m.label.ref(), m.sort.divisor(pass)};
-      if (pass > 0) count.push_back(from.ref());
-      std::vector<KernelArgument> place = count;
-      count.push_back(m.counts.ref());
-      place.insert(place.end(), {m.counts.ref(), m.starts.ref(), to.ref()});
-      launches.launch(lce::countDigits(digit), count, options);
-      launches.launch(lce::scanDigits(m.sort.radix), {m.counts.ref(), m.starts.ref()}, options);
-      launches.launch(lce::placeByDigit(digit), place, options);
+    const TargetKind target = launches.target();
+    const std::vector<int64_t> merges = lce::planMerges(m.label.ref().sizes[0]);
+    const DeviceTensor *labels[] = {&m.run, &m.blockLabels}, *rows[] = {&m.order, &m.blockRows};
+    std::size_t pair = merges.size() % 2; // the last merge reads the second one
+    launches.launch(lce::sortBlocks(), {m.label.ref(), labels[pair]->ref(), rows[pair]->ref()},
+                    lce::sortBlocksOptions(target));
+    for (std::size_t i = 0; i < merges.size(); ++i, pair = 1 - pair) {
+      const bool isLast = i + 1 == merges.size();
+      std::vector<KernelArgument> arguments = {labels[pair]->ref(), rows[pair]->ref()};
+      if (isLast)
+        arguments.insert(arguments.end(), {m.order.ref(), m.run.ref(), m.slot.ref()});
+      else
+        arguments.insert(arguments.end(), {labels[1 - pair]->ref(), rows[1 - pair]->ref()});
+      launches.launch(lce::mergeBlocks({merges[i], isLast}), arguments, lce::mergeBlocksOptions(target));
     }
-    launches.launch(lce::findSegments(), {m.label.ref(), m.order.ref(), m.run.ref(), m.slot.ref()}, options);
-    launches.launch(lce::measureSegments(), {m.label.ref(), m.order.ref(), m.slot.ref(), m.run.ref()},
-                    options);
   }
 
   void check(const Labels &label, int64_t classes) {
     SCOPED_TRACE(testing::Message() << label.size() << " rows of " << classes << " classes");
-    const SortMemory memory(device, label, classes);
-    sort(memory);
     const Sorted want = sortedByHand(label, classes);
-    EXPECT_EQ(integers(memory.order), want.order);
-    EXPECT_EQ(integers(memory.run), want.run);
-    EXPECT_EQ(integers(memory.slot), want.slot);
+    for (const bool counts : {false, true}) {
+      const SortMemory memory(device, label, classes);
+      counts ? count(memory) : sort(memory);
+      EXPECT_EQ(integers(memory.order), want.order) << (counts ? "counted" : "merged");
+      EXPECT_EQ(integers(memory.run), want.run) << (counts ? "counted" : "merged");
+      EXPECT_EQ(integers(memory.slot), want.slot) << (counts ? "counted" : "merged");
+    }
   }
 
   /// As `rankLabels` gives it.
@@ -120,9 +122,10 @@ TEST_P(LabelSort, MatchesAPlainSort) {
     check(labels(isFast() ? 4321 : 531, classes), classes);
 }
 
-// Around a step, a block, a group of blocks, and several groups.
+// Around a step, a block, as many blocks as one merge takes, and one more.
 TEST_P(LabelSort, OfAnyNumberOfRows) {
-  const std::vector<int64_t> few = {1, 2, 31, 32, 33, 511, 512, 513}, more = {16383, 16384, 16385, 32769};
+  const std::vector<int64_t> few = {1, 2, 127, 128, 129, 1023, 1024, 1025, 4097};
+  const std::vector<int64_t> more = {9217, 32767, 32768, 32769, 65537, 70000};
   for (const int64_t rows : few)
     check(labels(rows, 1000), 1000);
   for (const int64_t rows : more)
@@ -157,11 +160,11 @@ TEST_P(LabelSort, OfAMillionRows) {
 TEST_P(LabelSort, TakesTimeInProportionToTheRows) {
   if (GetParam() != "cpu") GTEST_SKIP() << "measures the time of this processor";
   const auto seconds = [&](int64_t rows) {
-    const SortMemory memory(device, labels(rows, 1000), 1000);
     double best = 1e9;
     for (int i = 0; i < 4; ++i) {
+      const SortMemory memory(device, labels(rows, 1000), 1000);
       const std::clock_t begin = std::clock(); // of all threads, so that other work does not count
-      sort(memory);
+      count(memory);
       best = std::min(best, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
     }
     return best;
@@ -169,21 +172,13 @@ TEST_P(LabelSort, TakesTimeInProportionToTheRows) {
   EXPECT_LT(seconds(int64_t(1) << 20) / seconds(int64_t(1) << 18), 8);
 }
 
-TEST(LabelSortPlan, HasTheFewestPasses) {
-  const auto expect = [](int64_t classes, int passes, int64_t radix) {
-    const lce::LabelSort sort = lce::planLabelSort(1000, classes);
-    EXPECT_EQ(sort.passes, passes) << classes;
-    EXPECT_EQ(sort.radix, radix) << classes;
-  };
-  expect(1, 1, 16);
-  expect(15, 1, 16);
-  expect(16, 1, 32);
-  expect(127, 1, 128);
-  expect(128, 2, 16);
-  expect(16383, 2, 128);
-  expect(16384, 3, 32);
-  expect(128256, 3, 64);
-  expect((int64_t(1) << 31) - 1, 5, 128);
+TEST(LabelSortPlan, HasTheFewestMerges) {
+  using Merges = std::vector<int64_t>;
+  EXPECT_EQ(lce::planMerges(0), (Merges{1024}));
+  EXPECT_EQ(lce::planMerges(32768), (Merges{1024}));
+  EXPECT_EQ(lce::planMerges(32769), (Merges{1024, 32768}));
+  EXPECT_EQ(lce::planMerges(1 << 20), (Merges{1024, 32768}));
+  EXPECT_EQ(lce::planMerges((1 << 20) + 1), (Merges{1024, 32768, 1 << 20}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, LabelSort, testing::ValuesIn(directDevices()),

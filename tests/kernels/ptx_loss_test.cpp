@@ -70,6 +70,9 @@ TEST_P(PtxLoss, MatchesReference) {
     check(dataOf(DataKind::random, 37, hidden, 301), alone);
 }
 
+// Of three sorted blocks.
+TEST_P(PtxLoss, ManyRows) { check(dataOf(DataKind::random, 2100, 8, 20), call()); }
+
 TEST_P(PtxLoss, NoRows) {
   LossCall with = call();
   for (const bool apart : {false, true}) {

@@ -150,34 +150,28 @@ void biasGradient(Emitter &m, TensorId e, const ColumnWindow &ofE) {
   m.launch(last, arguments.tensor(tensor::dBias)).turns = kLastTurn;
 }
 
-/// Rows by the digits of their labels, one pass after the other, which put them into `order` and `run` in
-/// turn; then what is known of the segments of equal labels.
-void sortByDigits(Emitter &m) {
-  const LabelSort sort = planLabelSort(m.c.weightRows(m.s), m.s.classes);
-  const CompileOptions options = sortOptions(m.target);
-  const RowWindow blocks = m.isPerChunk() ? RowWindow{0, RowWindow().end, kSortedBlock} : RowWindow();
-  const RowWindow groups =
-      m.isPerChunk() ? RowWindow{0, RowWindow().end, kSortedBlock * kSortedGroup, 1} : RowWindow();
-  for (int pass = 0; pass < sort.passes; ++pass) {
-    const bool toOrder = sort.endsInOrder(pass);
-    const auto rows = [&] {
-      StepArguments arguments = m.arguments();
-      arguments.tensor(m.ownLabels()).index(sort.divisor(pass));
-      return pass == 0 ? arguments : arguments.tensor(toOrder ? tensor::run : tensor::order);
-    };
-    const DigitSpec digit{sort.radix, pass == 0};
-    m.launch(m.kernel(countDigits(digit), options), rows().tensor(tensor::digitCounts, blocks));
-    m.launch(m.kernel(scanDigits(sort.radix), options),
-             m.arguments().tensor(tensor::digitCounts, blocks).tensor(tensor::digitStarts, groups));
-    m.launch(m.kernel(placeByDigit(digit), options), rows()
-                                                         .tensor(tensor::digitCounts, blocks)
-                                                         .tensor(tensor::digitStarts, groups)
-                                                         .tensor(toOrder ? tensor::order : tensor::run));
+/// Sorted blocks of rows, and merges of them. Each step reads what the one before wrote, to one of two pairs
+/// of tensors in turn, and the last merge reads the pair that is not its own.
+void sortInBlocks(Emitter &m) {
+  const std::vector<int64_t> merges = planMerges(m.c.weightRows(m.s));
+  const auto addPair = [&](StepArguments &arguments, std::size_t merge) {
+    const bool ofBlocks = (merges.size() - merge) % 2 == 1;
+    arguments.tensor(ofBlocks ? tensor::blockLabels : tensor::run);
+    arguments.tensor(ofBlocks ? tensor::blockRows : tensor::order);
+  };
+  StepArguments sort = m.arguments().tensor(m.ownLabels());
+  addPair(sort, 0);
+  m.launch(m.kernel(sortBlocks(), sortBlocksOptions(m.target)), sort);
+  for (std::size_t i = 0; i < merges.size(); ++i) {
+    const bool isLast = i + 1 == merges.size();
+    StepArguments arguments = m.arguments();
+    addPair(arguments, i);
+    if (isLast)
+      arguments.tensors({tensor::order, tensor::run, tensor::slot});
+    else
+      addPair(arguments, i + 1);
+    m.launch(m.kernel(mergeBlocks({merges[i], isLast}), mergeBlocksOptions(m.target)), arguments);
   }
-  m.launch(m.kernel(findSegments(), options),
-           m.arguments().tensors({m.ownLabels(), tensor::order, tensor::run, tensor::slot}));
-  m.launch(m.kernel(measureSegments(), options),
-           m.arguments().tensors({m.ownLabels(), tensor::order, tensor::slot, tensor::run}));
 }
 
 /// Σ of the targets' parts of db over each label's rows.
@@ -198,9 +192,10 @@ void sumLabels(Emitter &m) {
 
 void sortRows(Emitter &m) {
   m.fill(tensor::slot, 0xFF); // -1: the label does not occur
-  if (m.has(tensor::digitCounts)) return sortByDigits(m);
-  m.launch(m.kernel(rankLabels(), rankLabelsOptions(m.target)),
-           m.arguments().tensors({m.ownLabels(), tensor::order, tensor::run, tensor::slot}));
+  if (m.has(tensor::blockLabels)) return sortInBlocks(m);
+  const int sort = m.target == TargetKind::cpu ? m.kernel(countLabels())
+                                               : m.kernel(rankLabels(), rankLabelsOptions(m.target));
+  m.launch(sort, m.arguments().tensors({m.ownLabels(), tensor::order, tensor::run, tensor::slot}));
 }
 
 } // namespace
