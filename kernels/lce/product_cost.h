@@ -14,7 +14,9 @@ struct GpuSpeed {
   double multiplyAdds; ///< of 16-bit numbers, of a multiprocessor in a second, under a long load
   double bytes;        ///< of memory, in a second
   double launch;       ///< seconds from one small kernel to the next
-  int weightRaster; ///< `rasterRows` of a dW whose rows of X do not stay in the cache; 0: by the bytes read
+  int weightRaster;   ///< `rasterRows` of a dW whose rows of X do not stay in the cache; 0: by the bytes read
+  int64_t deepWeight; ///< rows from which on a dW of 16-bit numbers takes tiles that pairs share
+  int64_t deepLogits; ///< hidden size from which on logits that are stored as bf16 take such tiles
 };
 /// Those of the chip that a device's name has, else of the first that was measured.
 const GpuSpeed &speedOf(const DeviceInfo &device);

@@ -16,10 +16,6 @@ bool storesTiles(const Scheme &scheme, ProductKind kind) {
   return kind != ProductKind::forward || scheme.keepsExponentials;
 }
 
-// Two warpgroups that share a tile leave the tensor cores idle while they store it. What large tiles save
-// is worth that from this depth on.
-constexpr int64_t kDeep = 12 << 10;
-
 /// Of an operand's number: where E is fp32 and X is not, of the larger one.
 int64_t bytesOf(const Scheme &scheme, ProductKind kind) {
   return static_cast<int64_t>(elementBytes(scheme.operands(kind).first));
@@ -102,14 +98,23 @@ int weightRaster(const ProductShape &shape, int64_t numberBytes, const DeviceInf
   return applies ? speedOf(device).weightRaster : 0;
 }
 
+/// Two warpgroups that share a tile leave the tensor cores idle while they store it. What large tiles save is
+/// worth that from this depth on.
+int64_t deepWeight(int64_t numberBytes, const DeviceInfo &device) {
+  constexpr int64_t kDeep = 12 << 10;
+  return numberBytes == 2 ? speedOf(device).deepWeight : kDeep;
+}
+
 /// The many stores of a shallow dW hide behind another tile's products. A deep one takes the tiles that read
-/// the fewest bytes; 256 columns of X first, which a pair shares.
+/// the fewest bytes, 256 columns of X first, which a pair shares; unless they compute more that lies outside
+/// of the matrix.
 std::vector<Product> weightCandidates(const Scheme &scheme, const ProductShape &shape,
                                       const DeviceInfo &device) {
   constexpr Roles kTogether = Roles::cooperative, kInTurn = Roles::pingPong;
-  if (allowsLargeTiles(scheme, ProductKind::dWeight) && (shape.depth < kDeep || shape.depth < scheme.rows)) {
+  const int64_t numberBytes = bytesOf(scheme, ProductKind::dWeight), deep = deepWeight(numberBytes, device);
+  if (allowsLargeTiles(scheme, ProductKind::dWeight) && (shape.depth < deep || shape.depth < scheme.rows)) {
     const Product wide = productOf({128, 192}, kInTurn, 1), tall = productOf({192, 128}, kInTurn, 1);
-    if (const int raster = weightRaster(shape, bytesOf(scheme, ProductKind::dWeight), device)) {
+    if (const int raster = weightRaster(shape, numberBytes, device)) {
       Product product = 100 * shape.columns >= 96 * roundUp(shape.columns, wide.block.columns) ? wide : tall;
       product.rasterRows = raster;
       return {product};
@@ -119,22 +124,24 @@ std::vector<Product> weightCandidates(const Scheme &scheme, const ProductShape &
       all.push_back(productOf({128, 128}, kInTurn, 1));
     return all;
   }
-  return {productOf({192, 256}, kTogether, 2), productOf({256, 192}, kTogether, 2),
-          productOf({256, 192}, kTogether, 1), productOf({256, 128}, kTogether, 2),
-          productOf({128, 192}, kTogether, 2)};
+  return {productOf({192, 128}, kInTurn, 1),   productOf({192, 256}, kTogether, 2),
+          productOf({256, 192}, kTogether, 2), productOf({256, 192}, kTogether, 1),
+          productOf({256, 128}, kTogether, 2), productOf({128, 192}, kTogether, 2)};
 }
 
-/// Exponentials hide behind another tile's products. Logits of which only sums are kept take large tiles that
-/// pairs share, where they are so deep that exponentials which nothing hides hardly count.
-std::vector<Product> logitsCandidates(const Scheme &scheme, ProductKind kind, const ProductShape &shape) {
-  constexpr int64_t kDeepLogits = 2048;
+/// Exponentials hide behind another tile's products. Where logits are so deep that exponentials which nothing
+/// hides hardly count, they take large tiles that pairs share; sooner if only sums of them are kept.
+std::vector<Product> logitsCandidates(const Scheme &scheme, ProductKind kind, const ProductShape &shape,
+                                      const DeviceInfo &device) {
+  constexpr int64_t kDeepSums = 2048;
   const bool isStored = storesTiles(scheme, kind);
   if (isStored && fillHalfTiles(scheme, shape)) return {productOf({kHalfTile, 192}, Roles::pingPong, 1)};
   // More than sums leaves taking turns no register for a place in a cluster.
   const Product inTurn = productOf({128, 192}, Roles::pingPong, !isStored && scheme.wantsTotalsAlone ? 2 : 1);
   if (isStored && mayTakeSmallTiles(scheme, kind, shape))
     return {inTurn, productOf({128, 128}, inTurn.roles, inTurn.clusterCtas)};
-  if (isStored || shape.depth < kDeepLogits) return {inTurn};
+  if (isStored && (kind != ProductKind::forward || scheme.element != ElementType::bf16)) return {inTurn};
+  if (shape.depth < (isStored ? speedOf(device).deepLogits : kDeepSums)) return {inTurn};
   const Product large = productOf({256, 192}, Roles::cooperative, 2);
   // In a single strip of rows either reads each operand once: 256×2048×128256 takes an H200 2 % less in
   // turns.
@@ -190,7 +197,7 @@ std::vector<Product> candidatesFor(const Scheme &scheme, ProductKind kind, const
   const ProductShape shape = shapeOf(scheme, kind, config);
   std::vector<Product> all = kind == ProductKind::dHidden   ? hiddenCandidates(scheme, shape)
                              : kind == ProductKind::dWeight ? weightCandidates(scheme, shape, device)
-                                                            : logitsCandidates(scheme, kind, shape);
+                                                            : logitsCandidates(scheme, kind, shape, device);
   const auto lacksRegisters = [&](const Product &product) {
     return accumulatorsOf(product.block, product.roles) > 128 && !allowsLargeTiles(scheme, kind);
   };

@@ -111,6 +111,21 @@ TEST(PlanForHopper, LargeTilesForADeepWeightGradientOfOneChunk) {
   EXPECT_EQ(weightOf(32768, int64_t(7) << 30).roles, Schedule::WarpRoles::pingPong);
 }
 
+// From a depth on that is the chip's.
+TEST(PlanForHopper, AnH200SharesTilesOfDeepProducts) {
+  DeviceInfo h100 = h200();
+  h100.name = "NVIDIA H100 80GB HBM3";
+  const auto configOf = [](int64_t rows, int64_t hidden, int64_t classes, const DeviceInfo &device) {
+    return *plan(hopperProblem(rows, hidden, classes), Variant::automatic, 0, device);
+  };
+  EXPECT_EQ(configOf(8192, 3584, 152064, h200()).dWeight.block.str(), "192x256");
+  EXPECT_EQ(configOf(8192, 1152, 262144, h200()).dWeight.block.str(), "256x192") << "1152 is six times 192";
+  EXPECT_EQ(configOf(8191, 1600, 50264, h200()).dWeight.block.str(), "192x128") << "1600 is not 7 times 256";
+  EXPECT_EQ(configOf(2048, 8192, 256000, h200()).forward.block.str(), "256x192");
+  EXPECT_EQ(configOf(2048, 7168, 256000, h200()).forward.block.str(), "128x192");
+  EXPECT_EQ(configOf(2048, 8192, 256000, h100).forward.block.str(), "128x192");
+}
+
 TEST(PlanForHopper, AnH100WalksSixRowsOfTilesOfAWideWeightGradient) {
   DeviceInfo h100 = h200();
   h100.name = "NVIDIA H100 80GB HBM3";
@@ -126,7 +141,9 @@ TEST(PlanForHopper, AnH100WalksSixRowsOfTilesOfAWideWeightGradient) {
 }
 
 TEST(PlanForHopper, WideTilesAreNotWalkedInSingleRows) {
-  const auto config = plan(hopperProblem(8192, 3072, 32064), Variant::automatic, 0, h200());
+  const int64_t ofTwoChunks = int64_t(1100) << 20;
+  const auto config = plan(hopperProblem(16384, 3072, 32064), Variant::automatic, ofTwoChunks, h200());
+  ASSERT_EQ(config->chunkRows, 8192);
   EXPECT_EQ(config->dWeight.str(), "128x192/0 pingPong, 4 stages, raster 6, cluster 1");
 }
 
