@@ -149,6 +149,12 @@ TEST_P(SmallKernel, ProductsOfTiles) {
   }
 }
 
+/// Scores that bf16 holds exactly.
+double clipped(double score) { return std::min(std::max(score, -8.0), 8.0); }
+Tile clipped(const Tile &scores) {
+  return rounded(select(scores > 8, 8, select(scores < -8, -8, scores)), bf16);
+}
+
 // What one product leaves in registers is the next one's left operand as it is, in a loop, too.
 TEST_P(SmallKernel, AChainOfProducts) {
   const int64_t n = 64, keys = 96, step = 32, depth = 64, width = 64;
@@ -160,8 +166,7 @@ TEST_P(SmallKernel, AChainOfProducts) {
     const auto add = [&](Index at, const std::vector<Tile> &sums) -> std::vector<Tile> {
       const Range here = k.range(Axis::rows, at, step);
       const Tile scores = dot(q.rows(rows), y.rows(here).transpose());
-      const Tile cut = select(scores > 8, 8, select(scores < -8, -8, scores)); // exact in bf16
-      return {sums[0] + dot(rounded(cut, bf16), v.at(here, columns))};
+      return {sums[0] + dot(clipped(scores), v.at(here, columns))};
     };
     k.store(o, rows, columns, k.forRange(k.constant(0), y.dim(0), step, {none}, add)[0]);
   });
@@ -172,7 +177,7 @@ TEST_P(SmallKernel, AChainOfProducts) {
     for (int64_t j = 0; j < width; ++j) {
       double want = 0;
       for (int64_t l = 0; l < keys; ++l)
-        want += std::min(std::max(productAt(i, l, depth), -8.0), 8.0) * numberAt(l, j);
+        want += clipped(productAt(i, l, depth)) * numberAt(l, j);
       ASSERT_EQ(o[i * width + j], want) << i << ", " << j;
     }
 }
@@ -194,8 +199,7 @@ TEST_P(SmallKernel, AChainOfTilesInMemory) {
           const auto add = [&](Index at, const std::vector<Tile> &sums) -> std::vector<Tile> {
             const Range here = k.range(Axis::rows, at - ahead, step);
             const Tile scores = dot(query, transpose(y.at(here, along)));
-            const Tile cut = select(scores > 8, 8, select(scores < -8, -8, scores)); // exact in bf16
-            return {sums[0] + dot(rounded(cut, bf16), v.at(here, columns))};
+            return {sums[0] + dot(clipped(scores), v.at(here, columns))};
           };
           k.store(o, rows, columns, k.forRange(k.constant(0), y.dim(0) + ahead, step, {none}, add)[0]);
         });
@@ -209,7 +213,7 @@ TEST_P(SmallKernel, AChainOfTilesInMemory) {
           double score = 0;
           for (int64_t k = 0; k < depth - ahead; ++k)
             score += numberAt(i, k) * numberAt(l, k);
-          want += std::min(std::max(score, -8.0), 8.0) * numberAt(l, j);
+          want += clipped(score) * numberAt(l, j);
         }
         ASSERT_EQ(o[i * width + j], want) << depth << ", " << ahead << " at " << i << ", " << j;
       }

@@ -222,7 +222,7 @@ def linear_cross_entropy(
     return _output(loss, lse, entropy, correct, argmax, target.shape, shift, reduction, monitored)
 
 
-_plans = {}
+_known = {}  # what was asked, by everything that it depends on
 _MOST_PLANS = 1024
 
 
@@ -243,13 +243,13 @@ def _asked(tensors: tuple, options: tuple, shift: int) -> Asked:
         y.shape, y.stride(), y.dtype, y.device, type(y),
         bias if bias is None else _fact(bias), class_weight if class_weight is None else _fact(class_weight),
         row_weight if row_weight is None else _fact(row_weight))
-    asked = _plans.get(key)
+    asked = _known.get(key)
     if asked is None:
         plan = plan_of(tensors, *options)
         asked = Asked(plan, shift == 0 and _is_direct(tensors, plan.compute))
-        if len(_plans) >= _MOST_PLANS:
-            _plans.clear()
-        _plans[key] = asked
+        if len(_known) >= _MOST_PLANS:
+            _known.clear()
+        _known[key] = asked
     return asked
 
 
