@@ -13,12 +13,12 @@ namespace tilewright::lce {
 /// label are in the order in which they come; `run[s]` is the number of a label's rows where they begin at
 /// position s, and 0 elsewhere; `slot[label]` is that s, and must be -1 beforehand.
 ///
-/// - A GPU compares all pairs of few rows (`rankLabels`), which is one launch. Many rows are sorted in blocks
-///   (`sortBlocks`), of which `mergeBlocks` makes one: a row's place is its place in its own block and, found
-///   by binary search, those in all the others. That is two launches for 32768 rows, and three for a million.
-/// - A CPU counts the labels in one program (`countLabels`): a few nanoseconds a row, once, are less than
-/// what
-///   sharing them costs.
+/// - Few rows are all compared with one another (`rankLabels`), which is one launch.
+/// - A GPU sorts many rows in blocks (`sortBlocks`), of which `mergeBlocks` makes one: a row's place is its
+///   place in its own block and, found by binary search, those in all the others. That is two launches for
+///   32768 rows, and three for a million.
+/// - A CPU counts the labels of many rows in one program (`countLabels`), which takes a few nanoseconds a row
+///   and class.
 
 constexpr int64_t kSortedBlock = 1024; ///< rows
 constexpr int64_t kMergedBlocks = 32;  ///< that become one
@@ -37,12 +37,10 @@ struct MergeSpec {
   bool isLast;       ///< it makes one block of all
 };
 
-/// Blocks of `blockRows` sorted rows, `count` of them at a time, become one each. The last merge makes what
-/// sums over labels go by: `run[s]` is the number of the label's rows where they begin at s, else 0;
-/// `slot[label]` is that s, and must be -1 beforehand.
+/// Blocks of `blockRows` sorted rows, `kMergedBlocks` of them at a time, become one each.
 ///
-/// (labels C, rows C, count, out labels C, out rows C), the last: (…, count, out order C, out run C, out slot
-/// V)
+/// (labels C, rows C, out labels C, out rows C)
+/// the last: (labels C, rows C, out order C, out run C, out slot V)
 Kernel mergeBlocks(const MergeSpec &spec);
 
 /// By one program: counts each label's rows, turns counts into places, and puts the rows there.

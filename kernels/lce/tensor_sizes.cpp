@@ -27,9 +27,10 @@ int64_t bytesOfSlice(const Scheme &scheme, const Config &config, int64_t most) {
   return bytesOfE(scheme, scheme.rows, classes) + bytesOfU(scheme, config, classes);
 }
 
-bool sortsInBlocks(const Scheme &scheme, const Config &config) {
-  constexpr int64_t kRankedRows = 2048; // comparing all pairs takes no longer than one launch more
-  return scheme.tensorCores && scheme.wantsClassGradients() && config.weightRows(scheme) > kRankedRows;
+bool comparesAllPairs(const Scheme &scheme, const Config &config) {
+  // A GPU takes no longer for it than for one launch more, a CPU's only thread no longer than for counting.
+  const int64_t few = scheme.tensorCores ? 2048 : 1024;
+  return config.weightRows(scheme) <= few;
 }
 
 bool mayHaveLongRuns(const Scheme &scheme, const Config &config) {

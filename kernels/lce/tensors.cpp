@@ -200,7 +200,7 @@ private:
              ofClasses ? Extent::whole : Extent::chunk);
     }
     const Lifetime sorting = {sorted.first, sorted.first};
-    if (sortsInBlocks(s_, c_)) {
+    if (s_.tensorCores && !comparesAllPairs(s_, c_)) {
       vector(tensor::blockLabels, "blockLabels", i32, kept_, sorting, extent);
       vector(tensor::blockRows, "blockRows", i32, kept_, sorting, extent);
     }

@@ -173,8 +173,8 @@ bool borrowsChunk(const Scheme &scheme, int64_t chunkRows);
 /// Classes of a slice that was kept: the widest one's, if u of so many finds room where other slices are
 /// made.
 int64_t keptSlice(const Scheme &scheme, const Config &config);
-/// Whether a chunk's rows (or all, of a second pass) are sorted in blocks: on a GPU, if they are many.
-bool sortsInBlocks(const Scheme &scheme, const Config &config);
+/// Whether a chunk's rows (or all, of a second pass) are so few that they are sorted by comparing all pairs.
+bool comparesAllPairs(const Scheme &scheme, const Config &config);
 /// Whether they are so many that the rows of one label may be more than one program is to add up.
 bool mayHaveLongRuns(const Scheme &scheme, const Config &config);
 /// Whether launches count more than rows: a GPU's, of few rows. What is done a row then takes fewer kernels,

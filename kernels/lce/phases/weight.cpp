@@ -193,8 +193,8 @@ void sumLabels(Emitter &m) {
 void sortRows(Emitter &m) {
   m.fill(tensor::slot, 0xFF); // -1: the label does not occur
   if (m.has(tensor::blockLabels)) return sortInBlocks(m);
-  const int sort = m.target == TargetKind::cpu ? m.kernel(countLabels())
-                                               : m.kernel(rankLabels(), rankLabelsOptions(m.target));
+  const int sort = comparesAllPairs(m.s, m.c) ? m.kernel(rankLabels(), rankLabelsOptions(m.target))
+                                              : m.kernel(countLabels());
   m.launch(sort, m.arguments().tensors({m.ownLabels(), tensor::order, tensor::run, tensor::slot}));
 }
 
