@@ -13,6 +13,7 @@ constexpr int64_t kStep = 128;      ///< rows of a block that one row is compare
 constexpr int64_t kMergedRows = 64; ///< of one program
 constexpr int64_t kAtOnce = 4;      ///< blocks that a row is looked up in side by side, as loads take time
 static_assert(kSortedBlock % kStep == 0 && kSortedBlock % kMergedRows == 0);
+static_assert(kMergedBlocks % kAtOnce == 0, "a row would be looked up in blocks that are merged apart");
 
 /// Rows that are looked up in a sorted block.
 struct Search {

@@ -105,9 +105,9 @@ int64_t deepWeight(int64_t numberBytes, const DeviceInfo &device) {
   return numberBytes == 2 ? speedOf(device).deepWeight : kDeep;
 }
 
-/// The many stores of a shallow dW hide behind another tile's products. A deep one takes the tiles that read
-/// the fewest bytes, 256 columns of X first, which a pair shares; unless they compute more that lies outside
-/// of the matrix.
+/// The many stores of a shallow dW hide behind another tile's products. A deep one takes tiles that pairs
+/// share, 256 columns of X first, as these read the fewest bytes; but where they compute too much that lies
+/// outside of the matrix to gain anything, it takes narrow tiles in turn, which come first.
 std::vector<Product> weightCandidates(const Scheme &scheme, const ProductShape &shape,
                                       const DeviceInfo &device) {
   constexpr Roles kTogether = Roles::cooperative, kInTurn = Roles::pingPong;

@@ -62,7 +62,7 @@ TEST(FewRows, WithoutAReductionReduceNothing) {
 }
 
 // Whose kernels would take longer if each did more, or who retry few of their rows.
-TEST(FewRows, ManyRowsTakeAsManyLaunchesAsBefore) {
+TEST(FewRows, ManyRowsTakeMoreLaunches) {
   EXPECT_THAT(stepsOf(training(4096, 1024, 32768)),
               AllOf(Contains("lce_retry_range"), Contains("fill"), Contains("lce_merge_blocks"),
                     Contains("loss_reduce_loss")));

@@ -124,8 +124,8 @@ TEST_P(LabelSort, MatchesAPlainSort) {
 
 // Around a step, a block, as many blocks as one merge takes, and one more.
 TEST_P(LabelSort, OfAnyNumberOfRows) {
-  const std::vector<int64_t> few = {1, 2, 127, 128, 129, 1023, 1024, 1025, 4097};
-  const std::vector<int64_t> more = {9217, 32767, 32768, 32769, 65537, 70000};
+  const std::vector<int64_t> few = {1, 2, 31, 32, 33, 127, 128, 129, 511, 512, 513, 1023, 1024, 1025, 4097};
+  const std::vector<int64_t> more = {9217, 16383, 16384, 16385, 32767, 32768, 32769, 65537, 70000};
   for (const int64_t rows : few)
     check(labels(rows, 1000), 1000);
   for (const int64_t rows : more)
@@ -159,17 +159,20 @@ TEST_P(LabelSort, OfAMillionRows) {
 // Time would be 16 times as much if all pairs were compared.
 TEST_P(LabelSort, TakesTimeInProportionToTheRows) {
   if (GetParam() != "cpu") GTEST_SKIP() << "measures the time of this processor";
-  const auto seconds = [&](int64_t rows) {
+  const auto seconds = [&](int64_t rows, const auto &sortRows) {
     double best = 1e9;
     for (int i = 0; i < 4; ++i) {
       const SortMemory memory(device, labels(rows, 1000), 1000);
       const std::clock_t begin = std::clock(); // of all threads, so that other work does not count
-      count(memory);
+      sortRows(memory);
       best = std::min(best, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
     }
     return best;
   };
-  EXPECT_LT(seconds(int64_t(1) << 20) / seconds(int64_t(1) << 18), 8);
+  const auto counts = [&](const SortMemory &memory) { count(memory); };
+  const auto merges = [&](const SortMemory &memory) { sort(memory); };
+  EXPECT_LT(seconds(int64_t(1) << 20, counts) / seconds(int64_t(1) << 18, counts), 8);
+  EXPECT_LT(seconds(int64_t(1) << 18, merges) / seconds(int64_t(1) << 16, merges), 8);
 }
 
 TEST(LabelSortPlan, HasTheFewestMerges) {
