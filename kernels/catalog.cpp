@@ -22,7 +22,7 @@ constexpr PerRowSum<bool> kStored = {true};
 Kernel lceGatherRows(ElementType element) { return lce::gatherRows({element}); }
 Kernel lceForward(ElementType element) {
   lce::ForwardSpec spec{element, element, kBlock};
-  spec.shifts = isHalf(element) ? lce::Shifts::ofBlocks : lce::Shifts::ofRows;
+  spec.shifts = isHalf(element) ? lce::Shifts::raised : lce::Shifts::ofRows;
   if (!isHalf(element)) spec.sums = kStored;
   spec.flushesSmall = element == ElementType::bf16;
   return lce::forward(spec);
@@ -34,8 +34,10 @@ Kernel lceForwardLossBy(ElementType element, lce::Shifts shifts) {
 }
 Kernel lceForwardLoss(ElementType element) { return lceForwardLossBy(element, lce::Shifts::ofRowsAlone); }
 Kernel lceForwardBlocks(ElementType element) { return lceForwardLossBy(element, lce::Shifts::ofBlocks); }
+Kernel lceSampleClasses(ElementType element) { return lce::sampleClasses(element, {}); }
+Kernel lceSampleTops(ElementType element) { return lce::sampleTops({element, kBlock}); }
 Kernel lceTotalSums(ElementType) { return lce::totalSums(true); }
-Kernel lceJoinSums(ElementType) { return lce::joinSums(); }
+Kernel lceJoinSums(ElementType) { return lce::joinSums(true); }
 Kernel lceRetryRange(ElementType) { return lce::retryRange(); }
 Kernel lceCheckShifts(ElementType) { return lce::checkShifts(true); }
 Kernel lceCombine(ElementType element) {
@@ -59,9 +61,7 @@ lce::CombineSpec mergeSpec(ElementType element) {
   return {gradients};
 }
 Kernel lceMergeShards(ElementType element) { return lce::mergeShards(mergeSpec(element)); }
-Kernel lceRescale(ElementType element) {
-  return lce::rescale({element, {32, kBlock.columns}, isHalf(element)});
-}
+Kernel lceRescale(ElementType element) { return lce::rescale({element, kBlock.columns, isHalf(element)}); }
 Kernel lceFixUpAgain(ElementType element) { return lce::fixUpAgain({element, element, kBlock}); }
 Kernel lceScaleRows(ElementType element) { return lce::scaleRows(element); }
 Kernel lceTranspose(ElementType) { return lce::transposeMatrix(ElementType::f32); }
@@ -126,6 +126,9 @@ const std::vector<CatalogEntry> &kernelCatalog() {
       {"loss_reduce", "the mean of the rows' losses", lossReduce},
       {"lce_gather_rows", "linear cross entropy: a chunk's rows of X and their targets' logits",
        lceGatherRows},
+      {"lce_sample_classes", "linear cross entropy: classes by which rows' shifts are estimated, for f16",
+       lceSampleClasses},
+      {"lce_sample_tops", "linear cross entropy: rows' shifts by those classes", lceSampleTops},
       {"lce_forward", "linear cross entropy: logits, their exponentials and row sums", lceForward},
       {"lce_forward_loss", "the same when no gradient is wanted", lceForwardLoss},
       {"lce_forward_blocks", "that for rows whose shift was wrong: each block takes its own",
@@ -147,7 +150,7 @@ const std::vector<CatalogEntry> &kernelCatalog() {
       {"lce_fix_up_again", "linear cross entropy: the gradient of the logits, computed a second time",
        lceFixUpAgain},
       {"lce_rescale",
-       "linear cross entropy: E of blocks with shifts of their own in units of the rows, for f16",
+       "linear cross entropy: E of rows whose blocks have different shifts, in the row's unit, for f16",
        lceRescale},
       {"lce_scale_rows", "linear cross entropy: rows of X in units of the largest gradient, for f16",
        lceScaleRows},

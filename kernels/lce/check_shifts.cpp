@@ -10,6 +10,8 @@ constexpr double kLargestSum = 0x1p60;
 // too few, and 16384 of them take 20 µs to begin.
 constexpr int64_t kRows = 4;
 constexpr int kWarps = 4;
+// Of a row of E: its reciprocal is finite.
+constexpr double kLeastUnit = 0x1p-100;
 constexpr int64_t kWarpColumns = 128; ///< fp32 numbers, four a thread
 
 namespace {
@@ -75,20 +77,26 @@ Kernel totalSums(bool tellsRange) {
   });
 }
 
-Kernel joinSums() {
-  return defineKernel("lce_join_sums", "", [](KernelBuilder &k) {
+Kernel joinSums(bool tellsUnits) {
+  return defineKernel("lce_join_sums", tellsUnits ? "units" : "", [tellsUnits](KernelBuilder &k) {
     const View sums = k.input("sums", ElementType::f32, 2), tops = k.input("tops", ElementType::f32, 2);
     const View retry = k.input("retry", ElementType::i32, 1);
     const View total = k.output("total", ElementType::f32, 1), shift = k.output("shift", ElementType::f32, 1);
+    const View unit = tellsUnits ? k.output("unit_e", ElementType::f32, 1) : View();
 
     const Range rows = k.blockRows(total.dim(0), kRows), blocks = k.whole(sums.dim(1));
     const Tile asked = retry[rows], isWanted = asked > 0;
     k.ifThen(k.toCondition(max(asked, Axis::rows) > 0), [&] {
-      const Tile top = max(max(tops.at(rows, blocks), Axis::columns), shift[rows]);
+      constexpr double kUnit = kUnitOfE / kUnitOfBlocks;
+      const Tile ofBlocks = max(tops.at(rows, blocks), Axis::columns), top = max(ofBlocks, shift[rows]);
       const Tile parts = sums.at(rows, blocks) * exp(tops.at(rows, blocks) - top);
-      const Tile all = kUnitOfE / kUnitOfBlocks * sum(parts, Axis::columns);
+      const Tile all = kUnit * sum(parts, Axis::columns);
       k.store(total, rows, select(isWanted, all, total[rows]));
       k.store(shift, rows, select(isWanted, top, shift[rows]));
+      if (!tellsUnits) return;
+      const Tile isOne = min(tops.at(rows, blocks), Axis::columns) == ofBlocks;
+      const Tile ofRow = kUnit * exp(ofBlocks - top);
+      k.store(unit, rows, select(isOne & (ofRow > kLeastUnit), ofRow, 0));
     });
   });
 }

@@ -20,6 +20,7 @@ void GradientParameters::declare(KernelBuilder &k, const CombineSpec &spec) {
   if (spec.gradients->scalesRows && !spec.gradients->inPlace) x = k.input("xc", spec.gradients->element, 2);
   if (!spec.terms.logitsAreProducts())
     rate = k.input("rate", f32, 1), targetRate = k.input("target_rate", f32, 1);
+  if (spec.gradients->fixUp == FixUp::rescale) unitOfE = k.input("unit_e", f32, 1);
   scale = k.output("scale", f32, 1), oneHot = k.output("one_hot", f32, 1);
   if (spec.gradients->scalesRows) scaled = k.output("xs", spec.gradients->exponentials, 2);
   if (spec.gradients->inPlace) x = scaled;
@@ -76,7 +77,11 @@ void storeGradients(KernelBuilder &k, const CombineSpec &spec, const GradientPar
   Tile unit, perUnit; // 1
   if (spec.gradients->exponentials == ElementType::f16) {
     unit = unitOf(row, totals, own ? v * own->others : row.other, rate);
-    perUnit = select(unit > 0, 1.0 / unit, 0);
+    if (p.unitOfE.valid()) {
+      const Tile ofE = p.unitOfE[rows];
+      unit = select((row.number >= 0) & (ofE != 0.0), factor * ofE, unit);
+    }
+    perUnit = select(unit == 0.0, 0, 1.0 / unit);
   }
   if (p.factor.valid()) k.store(p.factor, rows, times(factor, perUnit));
   if (p.moment.valid()) k.store(p.moment, rows, times(totals.moment * perE, perUnit));

@@ -8,7 +8,7 @@ namespace tilewright::lce {
 /// Parameters of a kernel that makes the factors of the gradients.
 struct GradientParameters {
   UpstreamParameters upstream;
-  View x, rate, targetRate, scale, oneHot, scaled, factor, moment, uniform, self;
+  View x, rate, targetRate, unitOfE, scale, oneHot, scaled, factor, moment, uniform, self;
 
   void declare(KernelBuilder &k, const CombineSpec &spec);
 };

@@ -12,6 +12,10 @@ std::string str(const FixUpSpec &spec) {
          (spec.uniform ? ",uniform" : "") + "," + spec.block.str();
 }
 
+// Hardly a row is rescaled, so a program has few rows, lest one makes it read many others; and of those
+// rows several blocks of columns, lest most of the time is that of programs that have nothing to do.
+constexpr int64_t kRescaledRows = 8, kRescaledBlocks = 64;
+
 /// What is done with a block of E, unless none of its rows is valid: valid rows come first.
 void ifValid(KernelBuilder &k, const View &label, const Range &rows, const std::function<void()> &body) {
   k.ifThen(k.toCondition(label[k.range(Axis::rows, rows.begin, 1)] >= 0), body);
@@ -44,20 +48,30 @@ Kernel fixUpInPlace(const FixUpSpec &spec) {
 
 Kernel rescale(const RescaleSpec &spec) {
   const std::string specialisation = std::string("e=") + elementName(spec.exponentials) +
-                                     (spec.flushesSmall ? ",flush," : ",") + spec.block.str();
+                                     (spec.flushesSmall ? ",flush," : ",") + std::to_string(spec.columns);
   return defineKernel("lce_rescale", specialisation, [spec](KernelBuilder &k) {
     const View tops = k.input("tops", ElementType::f32, 2), label = k.input("label", ElementType::i32, 1);
+    const View unit = k.input("unit_e", ElementType::f32, 1);
     const View shift = k.input("shift", ElementType::f32, 1), factor = k.input("factor", ElementType::f32, 1);
     const View e = k.output("e", spec.exponentials, 2);
 
-    const auto [rows, classes] = k.block(e.dim(0), e.dim(1), spec.block.rows, spec.block.columns);
-    const Range block = k.range(Axis::columns, k.programId(1), 1);
-
-    ifValid(k, label, rows, [&, rows = rows, classes = classes] {
-      const Tile ofBlock = kUnitOfE / kUnitOfBlocks * exp(tops.at(rows, block) - shift[rows]);
-      const Tile others = ofBlock * e.at(rows, classes), gradient = others * factor[rows];
-      k.store(e, rows, classes,
-              spec.flushesSmall ? select(others < kFlushBelow * kUnitOfE, 0, gradient) : gradient);
+    const int64_t step = spec.columns;
+    const auto [rows, all] = k.block(e.dim(0), e.dim(1), kRescaledRows, kRescaledBlocks * step);
+    const Tile isAsked = (label[rows] >= 0) & (unit[rows] == 0.0);
+    const auto rescaleBlock = [&, rows = rows](const Index &begin) {
+      const Range classes = k.range(Axis::columns, begin, step);
+      const Tile top = tops.at(rows, k.range(Axis::columns, begin / step, 1)), stored = e.at(rows, classes);
+      const Tile others = kUnitOfE / kUnitOfBlocks * exp(top - shift[rows]) * stored;
+      Tile gradient = others * factor[rows];
+      if (spec.flushesSmall) gradient = select(others < kFlushBelow * kUnitOfE, 0, gradient);
+      k.store(e, rows, classes, select(isAsked, gradient, stored));
+    };
+    k.ifThen(k.toCondition(max(select(isAsked, integer(k, 1), 0), Axis::rows) > 0), [&, all = all] {
+      k.forRange(all.begin, min(all.begin + all.extent, e.dim(1)), step, {},
+                 [&](const Index &begin, const std::vector<Tile> &) {
+                   rescaleBlock(begin);
+                   return std::vector<Tile>();
+                 });
     });
   });
 }

@@ -17,7 +17,7 @@ std::string str(const ForwardSpec &spec) {
     if (spec.sums[s] && static_cast<RowSum>(s) != RowSum::stored)
       text += std::string(",") + rowSumName(static_cast<RowSum>(s));
   if (spec.sums[static_cast<int>(RowSum::weighedLogits)] && spec.terms.classWeight) text += ",weights";
-  constexpr const char *shifts[] = {"", ",no tops", ",shifts of blocks"};
+  constexpr const char *shifts[] = {"", ",no tops", ",shifts of blocks", ",raised shifts"};
   text += shifts[static_cast<int>(spec.shifts)];
   return text + (spec.best ? ",best" : "") + (spec.flushesSmall ? ",flush" : "") + "," + spec.block.str();
 }
@@ -40,7 +40,7 @@ Kernel forward(const ForwardSpec &spec) {
     const auto wants = [&](RowSum sum) { return spec.sums[static_cast<int>(sum)]; };
     const View x = k.input("xc", spec.element, 2), w = k.input("w", spec.element, 2);
     const View label = k.input("label", ElementType::i32, 1);
-    const bool ofBlocks = spec.shifts == Shifts::ofBlocks;
+    const bool ofBlocks = spec.shifts == Shifts::ofBlocks, isRaised = spec.shifts == Shifts::raised;
     const View shift = ofBlocks ? View() : k.input("shift", ElementType::f32, 1);
     const View rowRange = k.input("row_range", ElementType::i32, 1);
     const View rowNorm = spec.terms.margin ? k.input("row_norm", ElementType::f32, 1) : View();
@@ -70,15 +70,17 @@ Kernel forward(const ForwardSpec &spec) {
       const Tile ofOthers = select(isClass & isOther, z, kNone);
       const Tile ofClasses = spec.best ? select(isClass, z, kNone) : ofOthers;
       const Tile top = tellsTops ? max(ofClasses, Axis::columns) : Tile();
-      const Tile from = ofBlocks ? max(top, kLeastShift * number(k, 1)) : shift[rows];
-      const double unit = ofBlocks ? kUnitOfBlocks : kUnitOfE;
+      Tile from = ofBlocks ? max(top, kLeastShift * number(k, 1)) : shift[rows];
+      if (isRaised) from = select(top > from + kMostAboveShift, top, from);
+      const bool mayDiffer = ofBlocks || isRaised;
+      const double unit = mayDiffer ? kUnitOfBlocks : kUnitOfE;
       const Tile others = unit * expAbove(ofOthers, from);
 
       const auto sumOf = [&](RowSum s, const Tile &x) {
         k.store(rowSums[static_cast<int>(s)], rows, tile, sum(x, Axis::columns));
       };
       k.store(sums, rows, tile, sum(others, Axis::columns));
-      if (tellsTops) k.store(tops, rows, tile, ofBlocks ? from : top);
+      if (tellsTops) k.store(tops, rows, tile, mayDiffer ? from : top);
       if (spec.best)
         k.store(best, rows, tile,
                 min(select(ofClasses == top, classes.positions(), std::numeric_limits<int32_t>::max()),

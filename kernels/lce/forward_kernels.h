@@ -32,9 +32,12 @@ struct Block {
 /// those of smaller numbers do not. Of the units 2^0, 2^-4, 2^-8 … 2^-16 this one was the fastest on an H200
 /// with random logits, by 0.8 % of a call.
 constexpr double kUnitOfE = 0x1p-8;
-/// The unit of E in blocks that are shifted by their own largest logit. Such exponentials are at most 1, and
-/// in this unit f16 keeps its full precision down to 2^-29.
-constexpr double kUnitOfBlocks = 0x1p15;
+/// The unit of E where a row's blocks may have different shifts. Where they are raised, a shift is at most
+/// the row's largest logit beside the target's, so E of that is at least this, and f16 keeps its full
+/// precision down to 2^-16 of it.
+constexpr double kUnitOfBlocks = 0x1p2;
+/// The largest logit of a block may be so much above the row's shift: E of it is 32412 then, of f16's 65504.
+constexpr double kMostAboveShift = 9;
 
 /// The least shift. A target's logit may be -∞; as a shift it would make every exponential of the row NaN.
 constexpr double kLeastShift = -1e38;
@@ -43,14 +46,14 @@ constexpr double kLeastShift = -1e38;
 /// retry = 1 for valid rows, 0 for others: the forward product has yet to compute all of them. row_range =
 /// 0 and their number, and behind it the range of rows to retry: 0 and 0. `rates`: also dz/d(x·w), its factor
 /// of the row and that of the target. `byLse`: the shifts are the rows' lse, which an earlier call made.
-/// `clearsSlots`: -1 for each class, as `storeRanks` wants it.
+/// `clearsSlots`: -1 for each class, as `storeRanks` wants it. `tellsLargest`: of each row, the largest |x|.
 ///
 /// (x N×H, w V×H, row C, label C[, lse N], logit terms, out xc C×H, out target C, out shift C, out retry C,
-///  out row_range 4[, out row_norm C][, out rate C, out target_rate C][, out slot V])
+///  out row_range 4[, out row_norm C][, out rate C, out target_rate C][, out slot V][, out largest C])
 struct GatherRowsSpec {
   ElementType element;
   LossTerms terms = {};
-  bool rates = false, byLse = false, clearsSlots = false;
+  bool rates = false, byLse = false, clearsSlots = false, tellsLargest = false;
 };
 Kernel gatherRows(const GatherRowsSpec &spec);
 constexpr int64_t kShortRow = 1024; ///< columns
@@ -72,12 +75,14 @@ Kernel retryRange();
 enum class Shifts {
   ofRows,      ///< the rows' shifts; the block's largest logits are stored, too
   ofRowsAlone, ///< the rows' shifts; nobody asks for the largest logits
-  ofBlocks     ///< the block's own largest logits
+  ofBlocks,    ///< the block's own largest logits
+  raised       ///< the rows' shifts, or the block's largest logit where it is more than kMostAboveShift above
 };
 
 /// One block of E, its row sums and the row maxima of its logits, without the target's logit. `best`: the
 /// maxima have it, and their columns are stored, too. A block without a row in row_range is left as it is. If
-/// `sums` have Σ stored, E is stored times the class rates.
+/// `sums` have Σ stored, E is stored times the class rates. Where blocks may have different shifts, tops are
+/// those, and E and its sums are times kUnitOfBlocks.
 ///
 /// (xc C×H, w V×H, label C, [shift C,] row_range 2, [row_norm C,] logit terms, [class_weight V,]
 ///  out sums C×T[, out tops C×T][, out best C×T][, out each of `sums` C×T][, out e C×V]), T blocks of columns
@@ -115,33 +120,35 @@ Kernel checkShifts(bool tellsRange);
 /// (sums C×T, out total C, out retry C[, row_range 2, out retry_range 2])
 Kernel totalSums(bool tellsRange);
 
-/// S and the shift of the rows with retry, from sums of blocks that have shifts of their own. The row's new
-/// shift is the largest of theirs and of its old one.
+/// S and the shift of the rows with retry, from sums of blocks that may have different shifts. The row's
+/// new shift is the largest of theirs and of its old one. `tellsUnits`: unit_e = what E of the row is to be
+/// multiplied by to be kUnitOfE exp(z - a) for the new shift a, and 0 where blocks have different shifts.
 ///
-/// (sums C×T, tops C×T, retry C, out total C, out shift C)
-Kernel joinSums();
+/// (sums C×T, tops C×T, retry C, out total C, out shift C[, out unit_e C])
+Kernel joinSums(bool tellsUnits);
 
 CompileOptions rowSumOptions(TargetKind target); ///< that suit these three
 
 /// The pass that turns E into the gradient of x·w before the products of the gradients. It is there where
-/// that gradient is more than E times a factor of the row, or where E's blocks have shifts of their own.
+/// that gradient is more than E times a factor of the row, or where a row's blocks may have different shifts.
 enum class FixUp {
   none,    ///< E times a factor of the row is the gradient: the products apply it
   inPlace, ///< computed from E and its logarithm
   again,   ///< computed from the logits, by a second product
-  rescale  ///< E times a factor of its row and block
+  rescale  ///< the same, but where a row's blocks have different shifts, E times a factor of row and block
 };
 
 /// Losses, and the factors of the gradients: r_i = g_i v_i, t_i = g_i (p_iy - 1), xs = r x; other terms as
 /// RowTotals says. With a fix-up pass, r goes to `factor` and scale becomes 1. For E in f16, scale is the
-/// unit of factor, moment and uniform, chosen so that no number of the row of E leaves f16's range.
+/// unit of factor, moment and uniform, chosen so that no number of the row of E leaves f16's range. With
+/// `FixUp::rescale` it is r unit_e where a row's blocks have one shift, as then E stays what it is.
 /// `ranksLabels`: what `rankLabels` makes, too.
 ///
 /// (sums C×T or total C, target C, shift C, row C, label C[, tops C×T, best C×T], each of `sums` C×T
 ///  [, row_norm C], row terms, out row_loss N, out lse N[, out entropy N][, out argmax N, out correct N][,
 ///  out top N, out norm N]
-///  [, validCount[, grad_output 1 or N], [xc C×H,] [rate C, target_rate C,] out scale C, out one_hot C[, out
-///  xs C×H]
+///  [, validCount[, grad_output 1 or N], [xc C×H,] [rate C, target_rate C,] [unit_e C,] out scale C, out
+///  one_hot C[, out xs C×H]
 ///   [, out factor C[, out moment C]][, out uniform C][, out self C]][, out order C, out run C, out slot V])
 struct CombineSpec {
   struct Gradients {
@@ -176,15 +183,33 @@ struct FixUpSpec {
 };
 Kernel fixUpInPlace(const FixUpSpec &spec);
 
-/// The same for E whose blocks have shifts of their own: E factor exp(top - a).
+/// The same for rows whose blocks have different shifts: E factor exp(top - a). E of others is not touched.
 ///
-/// (tops C×T, label C, shift C, factor C, out e C×V)
+/// (tops C×T, label C, unit_e C, shift C, factor C, out e C×V)
 struct RescaleSpec {
   ElementType exponentials;
-  Block block; ///< its columns are those of E's blocks
+  int64_t columns; ///< of E's blocks
   bool flushesSmall = false;
 };
 Kernel rescale(const RescaleSpec &spec);
+
+/// A sample of the classes by which rows' logits are estimated: labels of rows spread over the chunk, which
+/// are drawn as classes occur, and their rows of W and biases. -1 where there are fewer rows than S.
+///
+/// (w V×H, label C, row_range 2, [bias V,] out sample S×H, out sample_label S[, out sample_bias S])
+Kernel sampleClasses(ElementType element, std::optional<ElementType> bias);
+
+/// The largest logit of a row among the S classes of the sample but its label: at most the largest of all of
+/// them, so that with this shift the row's sum is at least 1, and hardly ever far below it. `block` has S
+/// columns.
+///
+/// (xc C×H, sample S×H, label C, sample_label S, logit terms, out top C)
+struct SampleTopsSpec {
+  ElementType element;
+  Block block;
+  LossTerms terms = {};
+};
+Kernel sampleTops(const SampleTopsSpec &spec);
 
 /// The same from the logits: rate (E (factor + moment (z - a)) [- uniform u]). The V classes begin at
 /// `first`.

@@ -40,7 +40,7 @@ void clearSlots(KernelBuilder &k, const View &slot, const View &row, const Range
 
 Kernel gatherRows(const GatherRowsSpec &spec) {
   const std::string flags = std::string(spec.rates ? ",rates" : "") + (spec.byLse ? ",by lse" : "") +
-                            (spec.clearsSlots ? ",slots" : "");
+                            (spec.clearsSlots ? ",slots" : "") + (spec.tellsLargest ? ",largest" : "");
   return defineKernel(
       "lce_gather_rows", elementName(spec.element) + spec.terms.logitStr() + flags, [spec](KernelBuilder &k) {
         const View x = k.input("x", spec.element, 2), w = k.input("w", spec.element, 2);
@@ -57,6 +57,7 @@ Kernel gatherRows(const GatherRowsSpec &spec) {
         View rate, targetRate;
         if (spec.rates) rate = rowOutput("rate"), targetRate = rowOutput("target_rate");
         const View slot = spec.clearsSlots ? k.output("slot", ElementType::i32, 1) : View();
+        const View largest = spec.tellsLargest ? rowOutput("largest") : View();
 
         const Range rows = k.blockRows(row.dim(0), kRowsPerProgram), hidden = k.whole(x.dim(1));
         const Tile from = rowNumbers(k, row, rows);
@@ -75,6 +76,7 @@ Kernel gatherRows(const GatherRowsSpec &spec) {
         k.store(retry, rows, select(from >= 0, integer(k, 1), 0));
         storeRowRange(k, rowRange, row, rows, from);
         if (spec.clearsSlots) clearSlots(k, slot, row, rows);
+        if (spec.tellsLargest) k.store(largest, rows, max(abs(xi), Axis::columns));
         if (!spec.rates) return;
         const Tile ofRow = times(terms.rowRate(place), number(k, 1));
         k.store(rate, rows, ofRow);

@@ -6,9 +6,11 @@ namespace tilewright::lce {
 
 /// The kernels that make dX, dW and db from E. For the symbols see `forward_kernels.h`.
 
-/// Rows of X, each times its scale, so that the largest of the scales is 1: xs_i = xc_i scale_i / gain.
+/// Rows of X, each times its scale, in a unit in which the largest number of all is 2^14, so that rows of
+/// small numbers and small scales have f16's full precision: xs_i = xc_i scale_i / gain. largest_i = max_j
+/// |xc_ij|.
 ///
-/// (scale C, xc C×H, out xs C×H, out gain 1)
+/// (scale C, largest C, xc C×H, out xs C×H, out gain 1)
 Kernel scaleRows(ElementType element);
 
 /// The tensor cores multiply TF32 from shared memory along the rows of both operands alone: for dX and dW

@@ -8,8 +8,8 @@ ElementType exponentialsOf(const Scheme &s) {
   return (s.recompute || s.tensorCores) && !s.terms.margin ? ElementType::f16 : ElementType::f32;
 }
 
-/// E of f16 is shifted by each block's own largest logit, and a row's gradient is E times a factor: a pass
-/// over E takes a few percent of what a product does.
+/// A row's shift is estimated before E of f16 is made, and a row's gradient is E times a factor: where a
+/// block's exponentials left f16's range, a pass over the row is far less than another product.
 bool isRescaled(const Scheme &s) {
   const bool isFactorOfRow = !s.terms.labelSmoothing && !s.terms.gradEntropy && !s.terms.hasClassRates();
   return s.keepsExponentials && isFactorOfRow && !s.outputs.entropy && !s.outputs.best &&
@@ -38,7 +38,7 @@ PerRowSum<bool> rowSumsOf(const Scheme &s) {
 }
 
 Shifts shiftsOf(const Scheme &s) {
-  if (s.fixUp == FixUp::rescale) return Shifts::ofBlocks;
+  if (s.fixUp == FixUp::rescale) return Shifts::raised;
   return s.wantsTotalsAlone || s.shiftsByLse ? Shifts::ofRowsAlone : Shifts::ofRows;
 }
 
@@ -65,7 +65,7 @@ Scheme schemeFor(const Request &request, Variant variant) {
   s.hasTotals = s.wantsTotalsAlone || s.fixUp == FixUp::rescale;
   s.shiftsByLse = s.pass == CallPass::backward && s.fixUp != FixUp::rescale;
   s.shifts = shiftsOf(s);
-  s.repairsShifts = s.shifts != Shifts::ofBlocks && s.pass == CallPass::fused;
+  s.repairsShifts = s.shifts != Shifts::raised && s.pass == CallPass::fused;
   s.flushesSmall = s.flushSmallProbabilities && s.exponentials != ElementType::f32;
   return s;
 }
@@ -80,13 +80,13 @@ std::string Scheme::str() const {
   std::string text = keepsExponentials ? std::string("E ") + elementName(exponentials) : "E not kept";
   const auto say = [&](bool is, const std::string &what) { text += is ? ", " + what : ""; };
   say(flushesSmall, "small ones flushed");
-  say(true, shiftsByLse                  ? "shifts: saved lse"
-            : shifts == Shifts::ofBlocks ? "shifts of blocks"
-                                         : "shifts of rows");
+  say(true, shiftsByLse                ? "shifts: saved lse"
+            : shifts == Shifts::raised ? "shifts of a sample"
+                                       : "shifts of rows");
   say(repairsShifts, "repaired");
   say(fixUp == FixUp::inPlace, "fix-up in place");
   say(fixUp == FixUp::again, "fix-up by another product");
-  say(fixUp == FixUp::rescale, "fix-up by scaling");
+  say(fixUp == FixUp::rescale, "fix-up by scaling of rows out of range");
   say(hasTotals, "totals before losses");
   for (int sum = 0; sum < kRowSums; ++sum)
     say(rowSums[sum], rowSumName(sum));

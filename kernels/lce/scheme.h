@@ -24,10 +24,9 @@ struct Scheme : Request {
   /// rows, one slice of the classes after the other.
   bool hasSecondPass = false;
   bool keepsExponentials = false; ///< a chunk's E is kept
-  /// The type of E. bf16 has fp32's range, which the label's logit as the shift needs. f16 has not: it holds
-  /// gradients of logits, in units of their row, once that row's sum is known (unless they are divided by
-  /// norms, which may be anything), and before that exponentials of blocks of classes, each shifted by the
-  /// largest of its own logits.
+  /// The type of E. bf16 has fp32's range, which the label's logit as the shift needs. f16 has not (see
+  /// `Shifts::raised`), and where E becomes gradients of logits it holds them in units of their row, unless
+  /// they are divided by norms, which may be anything.
   ElementType exponentials = ElementType::f32;
   FixUp fixUp = FixUp::none;   ///< what E becomes before the products of the gradients
   bool scalesRows = false;     ///< a chunk's rows of X are multiplied for dW

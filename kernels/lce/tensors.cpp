@@ -139,6 +139,8 @@ private:
     ofChunk(tensor::retry, "retry", i32, phase::gather, summed);
     vector(tensor::rowRange, "rowRange", i32, 4, {phase::gather, s_.isShard() ? summed : phase::hidden});
     ofKept(tensor::shift, "shift", phase::gather, phase::fixUp);
+    if (s_.fixUp == FixUp::rescale) sample();
+    if (s_.normalisesRows) ofKept(tensor::largest, "largest", phase::gather, phase::sort);
     if (s_.terms.margin) ofKept(tensor::rowNorm, "rowNorm", phase::gather, phase::fixUp);
     if (s_.wantsGradients() && !s_.terms.logitsAreProducts()) {
       ofChunk(tensor::rate, "rate", f32, phase::gather, phase::combine);
@@ -155,6 +157,17 @@ private:
     TensorEntry &e = matrixOfE(tensor::e, "e", chunk_, v_, {phase::forward, phase::hidden});
     e.extent = Extent::chunk;
     if (borrowsChunk(s_, chunk_)) e.arena = Arena::borrowed;
+  }
+
+  /// Classes by which rows' shifts are estimated.
+  void sample() {
+    const int64_t classes = c_.forward.block.columns;
+    const Lifetime life = {phase::gather, phase::gather};
+    matrix(tensor::sample, "sample", s_.element, classes, h_, h_, life);
+    vector(tensor::sampleLabel, "sampleLabel", i32, classes, life);
+    ofChunk(tensor::sampleTop, "sampleTop", f32, phase::gather, phase::forward);
+    ofChunk(tensor::unitOfE, "unitOfE", f32, phase::forward, phase::fixUp);
+    if (s_.terms.bias) vector(tensor::sampleBias, "sampleBias", *s_.terms.bias, classes, life);
   }
 
   TensorEntry &matrixOfE(TensorId id, const char *name, int64_t rows, int64_t classes, Lifetime life) {

@@ -66,7 +66,13 @@ enum : TensorId {
   retry,
   rowRange, ///< C, C, 4: from where to where E is to be computed, and then, computed again
   shift,
+  largest,
   rowNorm, ///< K
+  sample,
+  sampleLabel,
+  sampleBias, ///< S×H, S, S: classes by which rows' shifts are estimated
+  sampleTop,
+  unitOfE, ///< C: those estimates; and what E is to be multiplied by for the row's shift
   rate,
   targetRate, ///< C
   mend,       ///< C: of a shard, what undoes the rounding of E

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 bool isProduct(const std::string &kernel) {
   return kernel == "lce_forward" || kernel == "lce_fix_up_again" || kernel == "lce_dx" ||
-         kernel == "lce_dx_parts" || kernel == "lce_dw";
+         kernel == "lce_dx_parts" || kernel == "lce_dw" || kernel == "lce_sample_tops";
 }
 
 class HopperCall : public ::testing::Test {

@@ -281,6 +281,31 @@ TEST_P(OnDevice, TrainedHeadInBf16) {
   EXPECT_LE(relativeError(result.dWeight, want.dWeight), 2.3e-3);
 }
 
+// Its shifts are estimated by a sample of the classes, and some are raised. Hidden states may be small
+// numbers, too.
+TEST_P(OnDevice, TrainedHeadInF16) {
+  std::optional<LossCase> data = trainedHead(512, 32768);
+  if (!data) GTEST_SKIP() << "TILEWRIGHT_TEST_DATA names no folder with trained_head";
+  data->element = ElementType::f16;
+  for (const float unit : {1.0F, 0x1p-7F}) {
+    for (float &x : data->x)
+      x = rounded(unit * x, ElementType::f16);
+    for (float &w : data->w)
+      w = rounded(1 / unit * w, ElementType::f16);
+    LossCall call;
+    call.gradient = ElementType::f32;
+    const ReferenceResult want = referenceFor(*data, call);
+    for (const Variant variant : {Variant::automatic, Variant::recompute}) {
+      call.variant = variant; // a CPU has E in f16 with `recompute` alone
+      const LossResult result = runLinearCrossEntropy(runtimeFor(device), *data, call);
+      ASSERT_TRUE(result.status.ok()) << result.status.message();
+      EXPECT_NEAR(result.loss[0], want.loss[0], 1e-5);
+      EXPECT_LE(relativeError(result.dHidden, want.dHidden), 2e-4);
+      EXPECT_LE(relativeError(result.dWeight, want.dWeight), 2e-4);
+    }
+  }
+}
+
 // So little memory that an fp32 for each number of dW leaves chunks of a few rows, or none.
 TEST_P(OnDevice, AddsUpInPlace) {
   for (const ElementType element : {ElementType::bf16, ElementType::f16})

@@ -6,6 +6,9 @@ namespace {
 // Of a program of `combine` on a CPU: its vectors hold a column of several rows.
 constexpr int64_t kRowsOnCpu = 4;
 
+// Of `rowRange`: all valid rows, and those whose shifts were wrong.
+constexpr RowWindow kValid{0, 2}, kRetried{2, 4};
+
 bool hasRates(const Scheme &s) { return s.wantsGradients() && !s.terms.logitsAreProducts(); }
 
 bool rowsAreShort(const Emitter &m) {
@@ -23,27 +26,43 @@ void gather(Emitter &m) {
   GatherRowsSpec spec{m.s.element, m.s.terms, hasRates(m.s), m.s.shiftsByLse};
   spec.clearsSlots = ranksInCombine(m.s, m.c);
   if (spec.clearsSlots) arguments.tensor(tensor::slot);
+  spec.tellsLargest = m.s.normalisesRows;
+  arguments.tensor(tensor::largest);
   m.launch(m.kernel(gatherRows(spec), gatherRowsOptions(m.s.element, rowsAreShort(m))), arguments).tag =
       kPreparesProducts;
+}
+
+/// What E's rows are first shifted by where the target's logit may be too far from the others for E's type.
+void estimateShifts(Emitter &m) {
+  StepArguments chosen = m.arguments(), tops = m.arguments();
+  chosen.tensors({tensor::weight, m.s.isShard() ? tensor::shiftLabel : tensor::compactLabel});
+  chosen.tensor(tensor::rowRange, kValid).tensor(tensor::bias);
+  m.launch(m.kernel(sampleClasses(m.s.element, m.s.terms.bias)),
+           chosen.tensors({tensor::sample, tensor::sampleLabel, tensor::sampleBias}));
+  tops.tensors({tensor::xc, tensor::sample, tensor::compactLabel, tensor::sampleLabel});
+  TermValues ofSample = m.values;
+  ofSample.bias = tensor::sampleBias;
+  m.logitTerms.bind(ofSample, tops);
+  m.launch(
+      m.kernel(sampleTops({m.s.element, m.c.forward.block, m.s.terms}), m.optionsFor(ProductKind::forward)),
+      tops.tensor(tensor::sampleTop));
 }
 
 int forwardKernel(Emitter &m, Shifts shifts, int tag) {
   const bool stores = m.s.keepsExponentials && m.s.fixUp != FixUp::again;
   ForwardSpec spec{m.s.element, std::nullopt, m.c.forward.block, m.s.terms, m.s.rowSums, m.s.outputs.best};
   if (stores) spec.exponentials = m.s.exponentials;
-  spec.flushesSmall = m.s.flushesSmall && stores && shifts != Shifts::ofBlocks;
+  spec.flushesSmall = m.s.flushesSmall && stores && shifts != Shifts::raised;
   spec.shifts = shifts;
   return m.kernel(forward(spec), m.optionsFor(ProductKind::forward), tag);
 }
-
-// Of `rowRange`: all valid rows, and those whose shifts were wrong.
-constexpr RowWindow kValid{0, 2}, kRetried{2, 4};
 
 /// For the rows of one of these ranges.
 Step &launchForward(Emitter &m, int kernel, Shifts shifts, const RowWindow &range) {
   StepArguments arguments = m.arguments();
   arguments.tensors({tensor::xc, tensor::weight, tensor::compactLabel});
-  if (shifts != Shifts::ofBlocks) arguments.tensor(tensor::shift);
+  if (shifts != Shifts::ofBlocks)
+    arguments.tensor(shifts == Shifts::raised ? tensor::sampleTop : tensor::shift);
   arguments.tensor(tensor::rowRange, range).tensor(tensor::rowNorm);
   m.logitTerms.bind(m.values, arguments);
   if (m.s.terms.labelSmoothing) arguments.tensor(m.classWeights());
@@ -118,31 +137,31 @@ void addCombineArguments(Emitter &m, StepArguments &arguments) {
   if (!m.s.wantsGradients()) return;
   arguments.tensors({tensor::validCount, tensor::gradOutput});
   if (m.s.scalesRows && !m.s.scalesInPlace) arguments.tensor(tensor::xc);
-  arguments.tensors({tensor::rate, tensor::targetRate, tensor::scale, tensor::oneHot});
+  arguments.tensors({tensor::rate, tensor::targetRate, tensor::unitOfE, tensor::scale, tensor::oneHot});
   if (m.s.scalesRows) arguments.tensor(tensor::xs);
   arguments.tensors({tensor::factor, tensor::moment, tensor::uniform, tensor::self});
 }
 
 void emitExponentials(Emitter &m) {
   gather(m);
+  if (m.s.fixUp == FixUp::rescale) estimateShifts(m);
   const int kernel = forwardKernel(m, m.s.shifts, tagOf(ProductKind::forward));
   launchForward(m, kernel, m.s.shifts, kValid).tag = tagOf(ProductKind::forward);
   if (m.s.repairsShifts) repair(m, kernel);
   if (m.s.hasTotals)
-    m.launch(
-        m.kernel(joinSums(), rowSumOptions(m.target)),
-        m.arguments().tensors({tensor::sums, tensor::tops, tensor::retry, tensor::total, tensor::shift}));
+    m.launch(m.kernel(joinSums(m.has(tensor::unitOfE)), rowSumOptions(m.target)),
+             m.arguments().tensors(
+                 {tensor::sums, tensor::tops, tensor::retry, tensor::total, tensor::shift, tensor::unitOfE}));
 }
 
 void emitFixUp(Emitter &m) {
   if (m.s.fixUp == FixUp::again)
     return emitAgain(m, ProductKind::forward, tensor::xc, tensor::e, 0, m.s.classes);
-  if (m.s.fixUp == FixUp::rescale) {
-    const Block block{kInPlaceBlock.rows, m.c.forward.block.columns};
-    m.launch(m.kernel(rescale({m.s.exponentials, block, m.s.flushesSmall}), Emitter::passOptions()),
-             m.arguments().tensors(
-                 {tensor::tops, tensor::compactLabel, tensor::shift, tensor::factor, tensor::e}));
-  }
+  if (m.s.fixUp == FixUp::rescale)
+    m.launch(m.kernel(rescale({m.s.exponentials, m.c.forward.block.columns, m.s.flushesSmall}),
+                      Emitter::passOptions()),
+             m.arguments().tensors({tensor::tops, tensor::compactLabel, tensor::unitOfE, tensor::shift,
+                                    tensor::factor, tensor::e}));
   if (m.s.fixUp != FixUp::inPlace) return;
   StepArguments arguments = m.arguments();
   arguments.tensors({tensor::compactLabel, tensor::shift, tensor::factor, tensor::moment, tensor::rowNorm});

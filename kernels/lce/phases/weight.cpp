@@ -214,7 +214,7 @@ void emitSort(Emitter &m) {
   if (m.s.normalisesRows && m.s.rows == 0) m.fill(tensor::gain, 0); // no program of scaleRows would store it
   if (m.s.normalisesRows)
     m.launch(m.kernel(scaleRows(m.s.element)),
-             m.arguments().tensors({tensor::scale, rows, tensor::xs, tensor::gain}));
+             m.arguments().tensors({tensor::scale, tensor::largest, rows, tensor::xs, tensor::gain}));
   if (m.has(tensor::rowSum))
     emitSumOfRows(m, rows, tensor::uniform, tensor::rowSum, tensor::rowPart0, m.c.weightRows(m.s));
 }
