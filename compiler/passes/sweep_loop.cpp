@@ -1,9 +1,10 @@
 #include "compiler/passes/sweep_loop.h"
 
-#include <functional>
+#include <optional>
 
 #include "compiler/passes/memory_access.h"
 #include "compiler/passes/sweep_body.h"
+#include "compiler/passes/sweep_interior.h"
 #include "compiler/passes/sweep_schedule.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -56,12 +57,8 @@ llvm::DenseMap<Operation *, Value> cutViews(TileBuilder &b, ArrayRef<Operation *
   return views;
 }
 
-/// The loops of one sweep. Blocks of the first, `interior`, need no masks; the second does the rest of the
-/// row, and before it the block with the position that all rows compare theirs with:
-///
-///     interior:  0, B, …  without that block        rest:  that block in smaller ones, then what is left
-///
-/// Where rows are kept on chip, the interior is what there is room for.
+/// The loops of one sweep: over the interior, which needs no masks, and over the rest of the row (see
+/// `SweepInterior`). Where rows are kept on chip, the interior is what there is room for.
 class SweepEmitter {
 public:
   SweepEmitter(TileBuilder &b, ArrayRef<Operation *> ops, Value width, int64_t partners, KeptRows &kept)
@@ -76,7 +73,8 @@ public:
       if (op == lazy) carried.push_back(carried.end()[-2]);
     }
     if (!blocks.interior || !hasInterior())
-      emitLoop(firstColumn(blocks.rest), width, blocks.rest * partners, {blocks.rest, false}, asItIs);
+      emitLoop({SweepInterior::firstColumn(b, partners, blocks.rest), width}, blocks.rest * partners,
+               {blocks.rest, false});
     else
       emitPeeled(blocks);
     if (partners > 1 && !carried.empty()) combineWithPartners();
@@ -121,151 +119,54 @@ private:
   }
 
   void emitPeeled(SweepBlocks blocks) {
-    block = blocks.interior, stride = block * partners;
-    Value inside = b.create<arith::SelectOp>(rowsInside(), width, b.index(0));
+    Value inside = b.create<arith::SelectOp>(rowsInside(), width, b.index(0)), near;
     SmallVector<Value> accessed = accessedViews();
-    end = b.create<tile::InteriorOp>(inside, block, accessed);
-    if (cuts(blocks)) near = b.create<tile::InteriorOp>(inside, blocks.rest, accessed);
-    first = firstColumn(block);
+    Value end = b.create<tile::InteriorOp>(inside, blocks.interior, accessed);
+    if (blocks.cutsLeftOut && blocks.interior > blocks.rest)
+      near = b.create<tile::InteriorOp>(inside, blocks.rest, accessed);
+    interior.emplace(b, blocks.interior, partners, end, near);
     bool isThere = static_cast<bool>(kept.end);
-    bool keeps = isThere || keepHere();
+    bool keeps = isThere || keepHere(end);
     if (keeps && isThere) {
       Value isSame = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, end, kept.end);
-      end = b.create<arith::SelectOp>(isSame, kept.kept, b.index(0));
+      interior->shorten(b.create<arith::SelectOp>(isSame, kept.kept, b.index(0)));
     } else if (keeps) {
-      end = kept.kept;
+      interior->shorten(kept.kept);
       emitCopies();
     }
-    leaveOut(comparedPosition(ops));
+    interior->leaveOut(comparedPosition(ops));
     if (!keeps) emitInterior(blocks);
     if (near) emitSmall(blocks.rest);
-    emitRest(blocks.rest);
-    if (keeps) emitLoop(first, ahead(end), stride, {block, true, &kept.places}, interiorColumn());
+    emitLoop(interior->behind(blocks.rest, width), blocks.rest * partners, {blocks.rest, false});
+    if (!keeps) return;
+    const LoopBlock onChip{blocks.interior, true, &kept.places};
+    emitLoop(interior->until(interior->first(), interior->bounds().end), interior->stride(), onChip);
   }
 
   void emitInterior(SweepBlocks blocks) {
-    Value begin = first;
+    LoopBlock shape{blocks.interior, true};
+    shape.isLazy = true;
+    Value begin = interior->first();
     if (Value kept = exponentialsEnd(blocks)) {
-      Value split = ahead(kept);
-      emitLoop(begin, split, stride, {block, true, nullptr, true, false, true}, interiorColumn());
-      begin = split;
+      BlockLoop loop = interior->until(begin, kept);
+      begin = loop.end;
+      LoopBlock known = shape;
+      known.hasExponentials = true;
+      emitLoop(loop, interior->stride(), known);
     }
-    emitLoop(begin, ahead(end), stride, {block, true, nullptr, false, false, true}, interiorColumn());
+    emitLoop(interior->until(begin, interior->bounds().end), interior->stride(), shape);
   }
 
-  using ToColumn = std::function<Value(TileBuilder &, Value)>;
-
-  /// This partner's first block.
-  Value firstColumn(int64_t block) {
-    if (partners == 1) return b.index(0);
-    return b.create<arith::MulIOp>(b.create<tile::PartnerOp>(b.getIndexType()), b.index(block));
-  }
-
-  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
-
-  /// The interior's loops leave out the block with the position that all rows compare theirs with, if it is
-  /// one of this partner's.
-  void leaveOut(Value compared) {
-    position = compared;
-    if (!position) return;
-    Value at = b.create<tile::ExtractOp>(position);
-    isSkipped = b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, at, end);
-    Value begin = b.create<arith::SubIOp>(at, b.create<arith::RemUIOp>(at, b.index(block)));
-    if (partners > 1) {
-      Value among = b.create<arith::RemUIOp>(begin, b.index(stride));
-      Value isMine = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, among, first);
-      isSkipped = b.create<arith::AndIOp>(isSkipped, isMine);
-    }
-    skipped = b.create<arith::SelectOp>(isSkipped, begin, end);
-    masked = skipped, maskedColumns = b.create<arith::SelectOp>(isSkipped, b.index(stride), b.index(0));
-  }
-
-  /// Where a loop ends that goes over the blocks before `column` and leaves one out.
-  Value ahead(Value column) {
-    if (!position) return column;
-    Value isBefore = b.create<arith::CmpIOp>(arith::CmpIPredicate::slt, skipped, column);
-    Value leftOut = b.create<arith::SelectOp>(isBefore, b.index(stride), b.index(0));
-    return b.create<arith::SubIOp>(column, leftOut);
-  }
-
-  ToColumn interiorColumn() {
-    return [this](TileBuilder &b, Value at) -> Value {
-      if (!position) return at;
-      Value isBehind = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, at, skipped);
-      return b.create<arith::AddIOp>(at, b.create<arith::SelectOp>(isBehind, b.index(stride), b.index(0)));
-    };
-  }
-
-  /// Whole blocks of the rest that need no masks: those cut from the block that was left out, then those
-  /// between the interior and `near`, but for the one with the position. One loop does both. Where an earlier
-  /// sweep kept exponentials of other blocks than this one has, none is gone over here.
+  /// Where an earlier sweep kept exponentials of other small blocks than this one has, none is gone over
+  /// here.
   void emitSmall(int64_t rest) {
     LoopBlock shape{rest, true};
     shape.hasExponentials = usesExponentials && kept.exponentials.hasCut, shape.isCut = true;
-    Value isThere = shape.hasExponentials ? isSameInterior : Value();
-    Value behind = b.create<arith::SubIOp>(near, end);
-    if (isThere) behind = b.create<arith::SelectOp>(isThere, behind, b.index(0));
-    tail = add(end, behind);
-    if (!position)
-      return emitLoop(b.index(0), behind, rest, shape,
-                      [this](TileBuilder &b, Value at) -> Value { return b.create<arith::AddIOp>(end, at); });
-
-    Value isCut = isThere ? b.create<arith::AndIOp>(isSkipped, isThere) : isSkipped;
-    Value cut = b.create<arith::SelectOp>(isCut, b.index(block), b.index(0)), all = add(cut, behind);
-    Value hole = maskSmall(rest, isCut, cut, behind);
-    Value last = b.create<arith::SubIOp>(
-        all, b.create<arith::SelectOp>(b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, hole, all),
-                                       b.index(rest), b.index(0)));
-    emitLoop(b.index(0), last, rest, shape, [this, hole, cut, rest](TileBuilder &b, Value at) -> Value {
-      Value isPast = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, at, hole);
-      Value place = b.create<arith::AddIOp>(at, b.create<arith::SelectOp>(isPast, b.index(rest), b.index(0)));
-      Value isOfCut = b.create<arith::CmpIOp>(arith::CmpIPredicate::slt, place, cut);
-      Value begin = b.create<arith::SelectOp>(isOfCut, skipped, b.create<arith::SubIOp>(end, cut));
-      return b.create<arith::AddIOp>(begin, place);
-    });
+    emitLoop(interior->small(rest, shape.hasExponentials ? isSameInterior : Value()), rest, shape);
   }
-
-  /// Leaves the block with the position, if it is one of emitSmall's, to the rest. Its place among them; if
-  /// it is none, the end of all.
-  Value maskSmall(int64_t rest, Value isCut, Value cut, Value behind) {
-    Value at = b.create<tile::ExtractOp>(position);
-    Value small = b.create<arith::SubIOp>(at, b.create<arith::RemUIOp>(at, b.index(rest)));
-    Value isBehind =
-        b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, b.create<arith::SubIOp>(at, end), behind);
-    Value isMasked = b.create<arith::OrIOp>(isCut, isBehind);
-    masked = b.create<arith::SelectOp>(isMasked, small, masked);
-    maskedColumns = b.create<arith::SelectOp>(isMasked, b.index(rest), maskedColumns);
-    Value begin = b.create<arith::SelectOp>(isCut, skipped, b.create<arith::SubIOp>(end, cut));
-    return b.create<arith::SelectOp>(isMasked, b.create<arith::SubIOp>(small, begin), add(cut, behind));
-  }
-
-  /// The block that was left out, or what emitSmall has left, in smaller ones, and what is behind the
-  /// interior, of which each partner takes every so many-th block; the last one begins, as those before may
-  /// have one block of the interior more. One loop does both: it begins as many steps ahead of the latter as
-  /// the former has blocks.
-  void emitRest(int64_t rest) {
-    Value begin = tail ? tail : end;
-    if (partners > 1) {
-      Value last = b.index((partners - 1) * rest);
-      begin = add(begin, b.create<arith::SubIOp>(last, firstColumn(rest)));
-    }
-    if (!position) return emitLoop(begin, width, rest * partners, {rest, false}, asItIs);
-    emitLoop(b.create<arith::SubIOp>(begin, maskedColumns), width, rest * partners, {rest, false},
-             [this, begin](TileBuilder &b, Value at) -> Value {
-               Value isBehind = b.create<arith::CmpIOp>(arith::CmpIPredicate::sge, at, begin);
-               Value distance = b.create<arith::SubIOp>(begin, at);
-               Value left = partners == 1 ? distance : b.create<arith::DivSIOp>(distance, b.index(partners));
-               Value blockEnd = partners == 1 ? Value(b.create<arith::AddIOp>(masked, maskedColumns))
-                                              : b.create<arith::AddIOp>(skipped, b.index(block));
-               Value inSkipped = b.create<arith::SubIOp>(blockEnd, left);
-               return b.create<arith::SelectOp>(isBehind, at, inSkipped);
-             });
-  }
-
-  static Value asItIs(TileBuilder &, Value column) { return column; }
 
   /// Whether this sweep, the first that could, keeps something.
-  bool keepHere() {
+  bool keepHere(Value end) {
     for (Operation *load : kept.loads) {
       if (!llvm::is_contained(ops, load)) continue;
       Type view = tile::ViewType::get(b.getContext(), 1, tile::elementOf(load->getResult(0).getType()));
@@ -277,46 +178,39 @@ private:
     return true;
   }
 
-  /// Whether small blocks that need no masks have a loop of their own.
-  bool cuts(SweepBlocks blocks) const { return blocks.cutsLeftOut && block > blocks.rest; }
-
   /// Where the part of the interior ends whose exponentials this sweep keeps, or finds; null: neither.
   Value exponentialsEnd(SweepBlocks blocks) {
     KeptExponentials &known = kept.exponentials;
+    const KeptInterior now = interior->bounds();
     if (llvm::is_contained(ops, known.sum)) {
-      if (!position && llvm::all_of(known.of, [](auto &use) { return use.second; })) return {};
-      known.begin(b, {end, near, position}, block, near ? blocks.rest : 0);
+      if (!now.position && llvm::all_of(known.of, [](auto &use) { return use.second; })) return {};
+      known.begin(b, now, blocks.interior, now.near ? blocks.rest : 0);
       usesExponentials = true;
       return known.kept;
     }
-    if (!known.kept || !sameValue(known.interior.position, position) || !known.serve(ops, position))
+    if (!known.kept || !sameValue(known.interior.position, now.position) || !known.serve(ops, now.position))
       return {};
     usesExponentials = true;
-    isSameInterior = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, end, known.interior.end);
-    if (near) {
-      Value isNear = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, near, known.interior.near);
+    isSameInterior = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, now.end, known.interior.end);
+    if (now.near) {
+      Value isNear = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, now.near, known.interior.near);
       isSameInterior = b.create<arith::AndIOp>(isSameInterior, isNear);
     }
     return b.create<arith::SelectOp>(isSameInterior, known.kept, b.index(0));
-  }
-
-  /// Where a block of this partner's that begins at `column` has its place on chip.
-  Value placeOf(TileBuilder &b, Value column) {
-    if (partners == 1) return column;
-    return b.create<arith::DivUIOp>(b.create<arith::SubIOp>(column, first), b.index(partners));
   }
 
   /// What is kept, the interior, for this partner: copied ahead of everything else.
   void emitCopies() {
     auto makeBody = [&](OpBuilder &builder, Location loc, Value column, ValueRange) {
       TileBuilder inner(loc, builder);
-      SweepBody body(inner, width, block, column, /*isInterior=*/true, false);
-      body.setKept({false, placeOf(inner, column), &kept.places});
+      SweepBody body(inner, width, interior->block(), column, /*isInterior=*/true, false);
+      body.setKept({false, interior->placeOf(inner, column), &kept.places});
       for (Operation *op : ops)
         if (kept.places.contains(op)) body.clone(op, {});
       inner.create<scf::YieldOp>();
     };
-    auto loop = b.create<scf::ForOp>(first, end, b.index(stride), ValueRange(), makeBody);
+    auto loop = b.create<scf::ForOp>(interior->first(), interior->bounds().end, b.index(interior->stride()),
+                                     ValueRange(), makeBody);
     loop->setAttr(tile::kSweepAttr, b.getUnitAttr());
   }
 
@@ -399,13 +293,13 @@ private:
     bool isLazy = false;                                      ///< a LazySum's shift is there before the block
   };
 
-  /// for i in [begin, end): the block that begins at `toColumn(i)`
-  void emitLoop(Value begin, Value end, int64_t step, LoopBlock shape, ToColumn toColumn) {
+  void emitLoop(const BlockLoop &blocks, int64_t step, const LoopBlock &shape) {
     auto makeBody = [&](OpBuilder &builder, Location loc, Value at, ValueRange values) {
       TileBuilder inner(loc, builder);
-      Value column = toColumn(inner, at);
-      SweepBody body(inner, width, shape.columns, column, shape.isInterior, shape.isInterior && position);
-      if (shape.kept) body.setKept({true, placeOf(inner, column), shape.kept});
+      Value column = blocks.column(inner, at);
+      const bool leavesOut = shape.isInterior && interior->bounds().position;
+      SweepBody body(inner, width, shape.columns, column, shape.isInterior, leavesOut);
+      if (shape.kept) body.setKept({true, interior->placeOf(inner, column), shape.kept});
       const KeptExponentials &known = kept.exponentials;
       if (shape.hasExponentials)
         body.setExponentials(&known,
@@ -427,7 +321,7 @@ private:
       body.keepExponentials();
       inner.create<scf::YieldOp>(next);
     };
-    auto loop = b.create<scf::ForOp>(begin, end, b.index(step), carried, makeBody);
+    auto loop = b.create<scf::ForOp>(blocks.begin, blocks.end, b.index(step), carried, makeBody);
     loop->setAttr(tile::kSweepAttr, b.getUnitAttr());
     carried.assign(loop.getResults().begin(), loop.getResults().end());
   }
@@ -437,13 +331,7 @@ private:
   Value width;
   int64_t partners;
   KeptRows &kept;
-  int64_t block = 0,
-          stride = 0;       ///< columns of the interior's blocks, and from one of a partner's to the next
-  Value near, tail;         ///< where the blocks of the rest end that need no masks; where the others begin
-  Value end, first;         ///< of the interior, and in it of this partner's blocks
-  Value position;           ///< that the interior leaves out, with the block that begins at `skipped`
-  Value isSkipped, skipped; ///< else that is `end`
-  Value masked, maskedColumns;   ///< what the rest goes over ahead of the tail
+  std::optional<SweepInterior> interior;
   bool usesExponentials = false; ///< keeps or finds them
   Value isSameInterior;          ///< as that of the sweep that kept them; null: this is that sweep
   SmallVector<Value> carried;
