@@ -10,7 +10,7 @@
 namespace tilewright {
 namespace {
 
-// E and the scaled rows of X have the inputs' type. In f16 E is made by lce_fix_up_again, as on a GPU.
+// E and the scaled rows of X have the inputs' type. In f16 E's shifts are raised, as on a GPU.
 bool isHalf(ElementType element) { return element == ElementType::f16; }
 
 const lce::Block kBlock{128, 128};

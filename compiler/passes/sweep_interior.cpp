@@ -8,9 +8,9 @@ namespace tilewright {
 
 SweepInterior::SweepInterior(TileBuilder &b, int64_t block, int64_t partners, Value end, Value near)
     : b(b), block_(block), partners_(partners), end_(end), near_(near),
-      first_(firstColumn(b, partners, block)) {}
+      first_(firstColumn(b, block, partners)) {}
 
-Value SweepInterior::firstColumn(TileBuilder &b, int64_t partners, int64_t block) {
+Value SweepInterior::firstColumn(TileBuilder &b, int64_t block, int64_t partners) {
   if (partners == 1) return b.index(0);
   return b.create<arith::MulIOp>(b.create<tile::PartnerOp>(b.getIndexType()), b.index(block));
 }
@@ -90,7 +90,7 @@ BlockLoop SweepInterior::behind(int64_t rest, Value width) {
   if (partners_ > 1) {
     Value last = b.index((partners_ - 1) * rest);
     begin =
-        b.createOrFold<arith::AddIOp>(begin, b.create<arith::SubIOp>(last, firstColumn(b, partners_, rest)));
+        b.createOrFold<arith::AddIOp>(begin, b.create<arith::SubIOp>(last, firstColumn(b, rest, partners_)));
   }
   if (!position_) return {begin, width};
   return {b.create<arith::SubIOp>(begin, maskedColumns_), width,

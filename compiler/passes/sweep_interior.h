@@ -51,7 +51,7 @@ public:
   /// Where a block of this partner's that begins at `column` has its place among its own.
   mlir::Value placeOf(TileBuilder &b, mlir::Value column) const;
   /// A partner's first block of so many columns.
-  static mlir::Value firstColumn(TileBuilder &b, int64_t partners, int64_t block);
+  static mlir::Value firstColumn(TileBuilder &b, int64_t block, int64_t partners);
 
 private:
   mlir::Value maskSmall(int64_t rest, mlir::Value isCut, mlir::Value cut, mlir::Value count);

@@ -73,7 +73,7 @@ public:
       if (op == lazy) carried.push_back(carried.end()[-2]);
     }
     if (!blocks.interior || !hasInterior())
-      emitLoop({SweepInterior::firstColumn(b, partners, blocks.rest), width}, blocks.rest * partners,
+      emitLoop({SweepInterior::firstColumn(b, blocks.rest, partners), width}, blocks.rest * partners,
                {blocks.rest, false});
     else
       emitPeeled(blocks);

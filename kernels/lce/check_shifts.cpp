@@ -33,8 +33,7 @@ struct RowRanges {
   void tell(KernelBuilder &k, const Tile &wrong) const {
     if (!retried.valid()) return;
     const Range end = k.range(Axis::rows, k.constant(1), 1);
-    k.ifThen(k.toCondition(max(select(wrong, integer(k, 1), 0), Axis::rows) > 0),
-             [&] { k.store(retried, end, valid[end]); });
+    k.ifThen(anyHolds(k, wrong), [&] { k.store(retried, end, valid[end]); });
   }
 };
 

@@ -4,9 +4,6 @@
 namespace tilewright::lce {
 namespace {
 
-/// Whether some row of the range is one.
-Condition anyRow(KernelBuilder &k, const Tile &number) { return k.toCondition(max(number, Axis::rows) >= 0); }
-
 /// Of W, or of its transpose as rows.
 Strip columnsOfWeight(bool transposed, const View &wt, const View &w, const Range &hidden) {
   return transposed ? wt.rows(hidden).transpose() : w.columns(hidden);
@@ -48,7 +45,7 @@ Kernel dHidden(const DHiddenSpec &spec) {
     const auto [rows, hidden] = k.block(count, w.dim(1), spec.block.rows, spec.block.columns);
     const Tile to = rowNumbers(k, row, rows);
 
-    k.ifThen(anyRow(k, to), [&, rows = rows, hidden = hidden] {
+    k.ifThen(anyIsThere(k, to), [&, rows = rows, hidden = hidden] {
       const Tile product = spec.parts ? sumOfParts(k, products, spec.parts, rows, hidden)
                                       : dot(e.rows(rows), columnsOfWeight(spec.transposed, wt, w, hidden));
       Tile gradient = scale[rows] * product + oneHot[rows] * w.gather(label[rows], hidden);
@@ -74,7 +71,7 @@ Kernel dHiddenParts(const DHiddenPartsSpec &spec) {
     const Index distance = products.dim(0) / spec.parts, part = place.begin / distance;
     const Range rows = k.range(Axis::rows, place.begin - part * distance, spec.block.rows);
 
-    k.ifThen(anyRow(k, rowNumbers(k, row, rows)), [&, place = place, hidden = hidden] {
+    k.ifThen(anyIsThere(k, rowNumbers(k, row, rows)), [&, place = place, hidden = hidden] {
       k.store(products, place, hidden,
               dot(e.rows(rows), columnsOfWeight(spec.transposed, w, w, hidden), {part, spec.parts}));
     });

@@ -66,7 +66,7 @@ Kernel rescale(const RescaleSpec &spec) {
       if (spec.flushesSmall) gradient = select(others < kFlushBelow * kUnitOfE, 0, gradient);
       k.store(e, rows, classes, select(isAsked, gradient, stored));
     };
-    k.ifThen(k.toCondition(max(select(isAsked, integer(k, 1), 0), Axis::rows) > 0), [&, all = all] {
+    k.ifThen(anyHolds(k, isAsked), [&, all = all] {
       k.forRange(all.begin, min(all.begin + all.extent, e.dim(1)), step, {},
                  [&](const Index &begin, const std::vector<Tile> &) {
                    rescaleBlock(begin);
@@ -108,7 +108,7 @@ Kernel fixUpAgain(const FixUpSpec &spec) {
     const View e = k.output("e", spec.exponentials, 2);
 
     const auto [rows, classes] = k.block(x.dim(0), w.dim(0), spec.block.rows, spec.block.columns);
-    k.ifThen(k.toCondition(max(label[rows], Axis::rows) >= 0), [&, rows = rows, classes = classes] {
+    k.ifThen(anyIsThere(k, label[rows]), [&, rows = rows, classes = classes] {
       const Tile target = label[rows] - k.toTile(first, ElementType::i32);
       LogitPlace place{rows, classes, target, {}};
       if (spec.terms.margin) place.rowNorm = rowNorm[rows];

@@ -179,7 +179,7 @@ Kernel compactRows(const CompactRowsSpec &spec) {
     k.store(lse, rows, number(k, 0));
     if (spec.dHidden) {
       const Tile unused = select(isMineValid, -1, rows.positions());
-      k.ifThen(k.toCondition(max(unused, Axis::rows) >= 0),
+      k.ifThen(anyIsThere(k, unused),
                [&] { k.scatter(dHidden, unused, k.whole(dHidden.dim(1)), number(k, 0)); });
     }
 

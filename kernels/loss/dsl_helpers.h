@@ -16,6 +16,15 @@ inline Tile integer(KernelBuilder &k, int64_t value) { return k.toTile(k.constan
 /// A number as a 1×1 fp32 tile.
 inline Tile number(KernelBuilder &k, int64_t value) { return cast(integer(k, value), ElementType::f32); }
 
+/// Whether some row of a block holds, of R×1 truth values.
+inline Condition anyHolds(KernelBuilder &k, const Tile &truth) {
+  return k.toCondition(max(select(truth, integer(k, 1), 0), Axis::rows) > 0);
+}
+/// Whether some number of a block, R×1, is a row's or a class's: -1 is none's.
+inline Condition anyIsThere(KernelBuilder &k, const Tile &number) {
+  return k.toCondition(max(number, Axis::rows) >= 0);
+}
+
 /// How many elements of each row are true, R×1 i32.
 inline Tile count(KernelBuilder &k, const Tile &truth) {
   return sum(select(truth, integer(k, 1), 0), Axis::columns);

@@ -27,16 +27,25 @@ lce::Request training(int64_t rows, int64_t hidden, int64_t classes) {
   return request;
 }
 
-/// Of the kernels, in the order of their launches; "fill" where bytes are set.
-std::vector<std::string> stepsOf(const lce::Request &request, int64_t limit = 0) {
-  const auto config = lce::plan(request, Variant::automatic, limit, h200());
+Program programOf(const lce::Request &request, int64_t limit = 0, Variant variant = Variant::automatic) {
+  const auto config = lce::plan(request, variant, limit, h200());
   EXPECT_TRUE(config.ok()) << config.status().message();
-  const auto program =
-      lce::programFor(lce::schemeFor(request, config->variant), *config, {}, TargetKind::nvptx);
+  auto program = lce::programFor(lce::schemeFor(request, config->variant), *config, {}, TargetKind::nvptx);
   EXPECT_TRUE(program.ok()) << program.status().message();
+  return std::move(*program);
+}
+
+/// A kernel's name; "fill" where bytes are set.
+std::string nameOf(const Program &program, const Step &step) {
+  return step.kernel < 0 ? "fill" : program.kernels()[step.kernel].kernel.name;
+}
+
+/// In the order of their launches.
+std::vector<std::string> stepsOf(const lce::Request &request, int64_t limit = 0) {
+  const Program program = programOf(request, limit);
   std::vector<std::string> names;
-  for (const Step &step : program->steps())
-    names.push_back(step.kernel < 0 ? "fill" : program->kernels()[step.kernel].kernel.name);
+  for (const Step &step : program.steps())
+    names.push_back(nameOf(program, step));
   return names;
 }
 
@@ -70,13 +79,26 @@ TEST(FewRows, ManyRowsTakeMoreLaunches) {
 
 // Each step of a sort reads what the one before wrote, and the last one writes what it does not read.
 TEST(ManyRows, AreMergedFromOnePairOfTensorsToTheOther) {
-  const lce::Request request = training(40000, 64, 1024);
-  const auto config = lce::plan(request, Variant::whole, 0, h200());
-  const auto program =
-      lce::programFor(lce::schemeFor(request, config->variant), *config, {}, TargetKind::nvptx);
-  EXPECT_THAT(program->str(), AllOf(HasSubstr("lce_sort_blocks(compactLabel, run, order)"),
-                                    HasSubstr("lce_merge_blocks(run, order, blockLabels, blockRows)"),
-                                    HasSubstr("lce_merge_blocks(blockLabels, blockRows, order, run, slot)")));
+  const Program program = programOf(training(40000, 64, 1024), 0, Variant::whole);
+  EXPECT_THAT(program.str(), AllOf(HasSubstr("lce_sort_blocks(compactLabel, run, order)"),
+                                   HasSubstr("lce_merge_blocks(run, order, blockLabels, blockRows)"),
+                                   HasSubstr("lce_merge_blocks(blockLabels, blockRows, order, run, slot)")));
+}
+
+// Else the tuner would time it with what other steps left in its shifts' memory.
+TEST(ProductsAlone, FindWhatAWholeCallMakesAheadOfTheLogits) {
+  for (const ElementType element : {ElementType::bf16, ElementType::f16, ElementType::f32})
+    for (const int64_t rows : {256, 40000}) {
+      lce::Request request = training(rows, 64, 1024);
+      request.element = element;
+      request.dHidden = request.dWeight = element;
+      const Program program = programOf(request);
+      for (const Step &step : program.steps()) {
+        if (step.tag == lce::tagOf(lce::ProductKind::forward)) break;
+        EXPECT_EQ(step.tag, lce::kPreparesProducts)
+            << nameOf(program, step) << " of " << elementName(element);
+      }
+    }
 }
 
 TEST(FewRows, OfEachChunkTakeAsFew) {

@@ -121,7 +121,7 @@ TEST_P(SampleClasses, AndRowsOfXComeInAUnitWithRoom) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, SampleClasses, testing::ValuesIn(testDevices()),
+INSTANTIATE_TEST_SUITE_P(Devices, SampleClasses, testing::ValuesIn(directDevices()),
                          [](const auto &info) { return info.param; });
 
 } // namespace

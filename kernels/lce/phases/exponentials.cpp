@@ -38,14 +38,16 @@ void estimateShifts(Emitter &m) {
   chosen.tensors({tensor::weight, m.s.isShard() ? tensor::shiftLabel : tensor::compactLabel});
   chosen.tensor(tensor::rowRange, kValid).tensor(tensor::bias);
   m.launch(m.kernel(sampleClasses(m.s.element, m.s.terms.bias)),
-           chosen.tensors({tensor::sample, tensor::sampleLabel, tensor::sampleBias}));
+           chosen.tensors({tensor::sample, tensor::sampleLabel, tensor::sampleBias}))
+      .tag = kPreparesProducts;
   tops.tensors({tensor::xc, tensor::sample, tensor::compactLabel, tensor::sampleLabel});
   TermValues ofSample = m.values;
   ofSample.bias = tensor::sampleBias;
   m.logitTerms.bind(ofSample, tops);
   m.launch(
-      m.kernel(sampleTops({m.s.element, m.c.forward.block, m.s.terms}), m.optionsFor(ProductKind::forward)),
-      tops.tensor(tensor::sampleTop));
+       m.kernel(sampleTops({m.s.element, m.c.forward.block, m.s.terms}), m.optionsFor(ProductKind::forward)),
+       tops.tensor(tensor::sampleTop))
+      .tag = kPreparesProducts;
 }
 
 int forwardKernel(Emitter &m, Shifts shifts, int tag) {
