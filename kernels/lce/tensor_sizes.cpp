@@ -27,10 +27,12 @@ int64_t bytesOfSlice(const Scheme &scheme, const Config &config, int64_t most) {
   return bytesOfE(scheme, scheme.rows, classes) + bytesOfU(scheme, config, classes);
 }
 
+/// Of a GPU, which takes no longer to compare all pairs of them than for one launch more.
+static constexpr int64_t kFewRows = 2048;
+
 bool comparesAllPairs(const Scheme &scheme, const Config &config) {
-  // A GPU takes no longer for it than for one launch more, a CPU's only thread no longer than for counting.
-  const int64_t few = scheme.tensorCores ? 2048 : 1024;
-  return config.weightRows(scheme) <= few;
+  constexpr int64_t kFewOnCpu = 1024; // whose only thread takes no longer for it than for counting
+  return config.weightRows(scheme) <= (scheme.tensorCores ? kFewRows : kFewOnCpu);
 }
 
 bool mayHaveLongRuns(const Scheme &scheme, const Config &config) {
@@ -39,7 +41,6 @@ bool mayHaveLongRuns(const Scheme &scheme, const Config &config) {
 }
 
 bool hasFewRows(const Scheme &scheme, const Config &config) {
-  constexpr int64_t kFewRows = 1024;
   const int64_t rows = std::min(config.chunkRows, scheme.rows);
   return scheme.tensorCores && rows > 0 && rows <= kFewRows; // without rows there is no program to do more
 }

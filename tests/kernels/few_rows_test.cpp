@@ -70,6 +70,12 @@ TEST(FewRows, WithoutAReductionReduceNothing) {
   EXPECT_THAT(stepsOf(request), AllOf(Contains("lce_one_hot_sum"), Not(Contains("loss_reduce_loss"))));
 }
 
+// As many as are sorted by comparing all pairs.
+TEST(FewRows, AreUpTo2048) {
+  EXPECT_EQ(stepsOf(training(2048, 2048, 50304)).size(), 9u) << "and dX has no parts";
+  EXPECT_THAT(stepsOf(training(2049, 2048, 50304)), Contains("lce_retry_range"));
+}
+
 // Whose kernels would take longer if each did more, or who retry few of their rows.
 TEST(FewRows, ManyRowsTakeMoreLaunches) {
   EXPECT_THAT(stepsOf(training(4096, 1024, 32768)),
