@@ -109,10 +109,10 @@ def StreamRows : TilePass<"stream-rows"> {
     These have a loop with the blocks of the rest behind the interior that lie inside the row: no masks there, either.
 
     With `kept-exponentials`, the sweep of a row's maximum and sum keeps each exp(x - m) of the interior, m being the
-    largest number so far (or with `lazy-shift` the shift), and m for each block. A later sweep has exp(x - a) from them, where a is the maximum of the
-    row, or the larger one of it and another number: exp(x - m)·exp(m - a). Where the block of the compared position
-    is apart, x and what is summed need to agree in all other columns only. In a row with a +∞, which has no sum,
-    exp(x - a) of a finite x may be NaN in place of 0.
+    largest number so far (or with `lazy-shift` the shift), and m for each block. A later sweep has exp(x - a) from
+    them, where a is the maximum of the row, or the larger one of it and another number: exp(x - m)·exp(m - a). Where
+    the block of the compared position is apart, x and what is summed need to agree in all other columns only. In a row
+    with a +∞, which has no sum, exp(x - a) of a finite x may be NaN in place of 0.
 
     With `lazy-shift`, max_sum_exp of one row takes a block of the interior with a shift a that is there before it, the
     first block's maximum, and goes over the block again with its own only where it has a number above a + 16:
