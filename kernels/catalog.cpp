@@ -42,10 +42,13 @@ Kernel lceRetryRange(ElementType) { return lce::retryRange(); }
 Kernel lceCheckShifts(ElementType) { return lce::checkShifts(true); }
 Kernel lceCombine(ElementType element) {
   lce::CombineSpec::Gradients gradients{element, element, kMean};
-  if (!isHalf(element)) return lce::combine({gradients, {}, kStored});
+  lce::CombineSpec spec{gradients};
+  if (element == ElementType::bf16) spec.finish = {kBlock, true}, spec.hasTotals = true;
+  if (element == ElementType::f32) spec.sums = kStored;
+  if (!isHalf(element)) return lce::combine(spec);
   gradients.fixUp = lce::FixUp::rescale;
   gradients.scalesRows = false;
-  lce::CombineSpec spec{gradients};
+  spec.gradients = gradients;
   spec.hasTotals = true;
   return lce::combine(spec);
 }
@@ -140,7 +143,7 @@ const std::vector<CatalogEntry> &kernelCatalog() {
       {"lce_join_sums", "linear cross entropy: sums of blocks with shifts of their own", lceJoinSums,
        lce::rowSumOptions},
       {"lce_combine", "linear cross entropy: losses and the factors of the gradients", lceCombine,
-       [](TargetKind) { return lce::combineOptions(); }},
+       [](TargetKind target) { return lce::combineOptions(target); }},
       {"lce_shard_labels", "linear cross entropy of shards: labels as a shard's kernels take them",
        lceShardLabels},
       {"lce_shard_stats", "linear cross entropy of shards: what a rank tells the others of a row",

@@ -40,10 +40,9 @@ double undoesUnit(RowSum sum) {
   return sum == RowSum::weighedLogits || sum == RowSum::squares ? 1 : 1 / kUnitOfE;
 }
 
-Tile mend(const PerRowSum<bool> &wanted, const PerRowSum<Tile> &sums, const Tile &others) {
-  const Tile stored = sums[static_cast<int>(RowSum::stored)];
-  const Tile exact = wanted[static_cast<int>(RowSum::exact)] ? sums[static_cast<int>(RowSum::exact)] : others;
-  return select(stored > 0, exact / stored, 1.0);
+Tile mend(const PerRowSum<Tile> &sums, const Tile &others) {
+  const Tile stored = sums[static_cast<int>(RowSum::stored)], exact = sums[static_cast<int>(RowSum::exact)];
+  return select(stored > 0, (exact.valid() ? exact : others) / stored, 1.0);
 }
 
 namespace {
@@ -69,8 +68,8 @@ void storeGradients(KernelBuilder &k, const CombineSpec &spec, const GradientPar
   const Tile rate = rated ? p.rate[rows] : Tile();
   const Tile v = own ? row.v * own->scale : row.v; // p_ij = v E_ij
   Tile perE = times(1 / kUnitOfE * v, rate);
-  if (spec.sums[static_cast<int>(RowSum::stored)])
-    perE = perE * (own ? own->mend : mend(spec.sums, row.sums, others));
+  if (own && own->mend.valid()) perE = perE * own->mend;
+  if (!own && row.sums[static_cast<int>(RowSum::stored)].valid()) perE = perE * mend(row.sums, others);
   Tile ofP = factorOfP(totals);
   if (own && totals.moment.valid()) ofP = ofP + totals.moment * own->distance;
   const Tile factor = ofP * perE;

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "kernels/lce/finish_row.h"
 #include "kernels/lce/forward_kernels.h"
 #include "kernels/loss/dsl_helpers.h"
 
@@ -28,8 +29,7 @@ template <typename Body>
 void ifAnyRow(KernelBuilder &k, const View &rowRange, const Range &rows, const Body &body) {
   const Tile first = rowRange[k.range(Axis::rows, k.constant(0), 1)];
   const Tile end = rowRange[k.range(Axis::rows, k.constant(1), 1)];
-  const Tile begin = k.toTile(rows.begin, ElementType::i32);
-  const Condition meets = k.toCondition((begin < end) & (first < begin + rows.extent));
+  const Condition meets = k.toCondition(isComputed(k, rowRange, rows));
   k.ifThen(k.toCondition(first < end), [&] { k.ifThen(meets, body); });
 }
 

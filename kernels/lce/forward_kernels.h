@@ -138,15 +138,29 @@ enum class FixUp {
   rescale  ///< the same, but where a row's blocks have different shifts, E times a factor of row and block
 };
 
+/// What is done with a row of E, of bf16, before its factors are made: E as stored is summed up, but for
+/// blocks with little of the row. `repairs`: and rows of blocks in `retry_range` get one shift, where each
+/// block has taken its own largest logit.
+///
+/// (e C×V[, sums C×T, tops C×T, retry_range 2])
+struct FinishSpec {
+  Block block; ///< of `forward`
+  bool repairs = false;
+  std::string str() const;
+};
+
 /// Losses, and the factors of the gradients: r_i = g_i v_i, t_i = g_i (p_iy - 1), xs = r x; other terms as
 /// RowTotals says. With a fix-up pass, r goes to `factor` and scale becomes 1. For E in f16, scale is the
 /// unit of factor, moment and uniform, chosen so that no number of the row of E leaves f16's range. With
 /// `FixUp::rescale` it is r unit_e where a row's blocks have one shift, as then E stays what it is.
 /// `ranksLabels`: what `rankLabels` makes, too.
 ///
-/// (sums C×T or total C, target C, shift C, row C, label C[, tops C×T, best C×T], each of `sums` C×T
-///  [, row_norm C], row terms, out row_loss N, out lse N[, out entropy N][, out argmax N, out correct N][,
-///  out top N, out norm N]
+/// `finish`: each row of E is finished, too (see `FinishSpec`).
+///
+/// (sums C×T or total C[, what `finish` takes], target C, [out] shift C, row C, label C[, tops C×T, best
+/// C×T],
+///  each of `sums` C×T[, row_norm C], row terms, out row_loss N, out lse N[, out entropy N][, out argmax N,
+///  out correct N][, out top N, out norm N]
 ///  [, validCount[, grad_output 1 or N], [xc C×H,] [rate C, target_rate C,] [unit_e C,] out scale C, out
 ///  one_hot C[, out xs C×H]
 ///   [, out factor C[, out moment C]][, out uniform C][, out self C]][, out order C, out run C, out slot V])
@@ -164,12 +178,13 @@ struct CombineSpec {
   PerRowSum<bool> sums = {};
   RowOutputs outputs = {};
   bool hasTotals = false; ///< S itself, not the blocks' sums
+  std::optional<FinishSpec> finish = {};
   bool ranksLabels = false;
-  int64_t rowsAtOnce = 1; ///< of a program; of more where totals are known
+  int64_t rowsAtOnce = 1; ///< of a program, which finishes a single one; of more where sums were joined
 };
 Kernel combine(const CombineSpec &spec);
 /// That suit it; `rowsAreShort` as for `gatherRowsOptions`.
-CompileOptions combineOptions(bool rowsAreShort = false);
+CompileOptions combineOptions(TargetKind target, bool rowsAreShort = false);
 
 /// E becomes the gradient of x·w, but for the targets' part: rate (E (factor + moment log E)).
 ///

@@ -24,11 +24,18 @@ FixUp fixUpOf(const Scheme &s) {
   return s.terms.gradEntropy ? FixUp::inPlace : FixUp::none;
 }
 
+/// On a GPU the products of logits of narrow hidden states take as long as what is done with each logit.
+bool finishesRowsOf(const Scheme &s) {
+  const bool asksMore = s.outputs.entropy || s.outputs.best || s.outputs.monitored;
+  return s.tensorCores && s.keepsExponentials && s.exponentials == ElementType::bf16 && !s.isShard() &&
+         s.wantsGradients() && s.fixUp == FixUp::none && !s.terms.hasClassRates() && !asksMore;
+}
+
 PerRowSum<bool> rowSumsOf(const Scheme &s) {
   PerRowSum<bool> wanted = {};
   const auto want = [&](RowSum sum, bool is) { wanted[static_cast<int>(sum)] = is; };
   const bool gradients = s.wantsGradients(), products = gradients && s.fixUp == FixUp::none;
-  want(RowSum::stored, s.keepsExponentials && (products || s.fixUp == FixUp::inPlace));
+  want(RowSum::stored, s.keepsExponentials && (products || s.fixUp == FixUp::inPlace) && !s.finishesRows);
   want(RowSum::exact, s.keepsExponentials && products && s.terms.hasClassRates());
   want(RowSum::moments, s.outputs.entropy || (gradients && (s.terms.gradEntropy || s.terms.margin)));
   want(RowSum::secondMoments, gradients && s.terms.gradEntropy && s.terms.margin);
@@ -39,7 +46,7 @@ PerRowSum<bool> rowSumsOf(const Scheme &s) {
 
 Shifts shiftsOf(const Scheme &s) {
   if (s.fixUp == FixUp::rescale) return Shifts::raised;
-  return s.wantsTotalsAlone || s.shiftsByLse ? Shifts::ofRowsAlone : Shifts::ofRows;
+  return s.wantsTotalsAlone || s.finishesRows || s.shiftsByLse ? Shifts::ofRowsAlone : Shifts::ofRows;
 }
 
 } // namespace
@@ -60,12 +67,14 @@ Scheme schemeFor(const Request &request, Variant variant) {
   s.scalesExponentials = !s.recompute || s.exponentials == ElementType::f16;
   s.isUniformRankOne = s.wantsGradients() && s.terms.labelSmoothing && s.fixUp != FixUp::again;
   s.hasClassFactor = s.terms.classWeight || s.terms.margin;
+  s.finishesRows = finishesRowsOf(s);
   s.rowSums = rowSumsOf(s);
   s.wantsTotalsAlone = !s.wantsGradients() && !s.outputs.best && s.rowSums == PerRowSum<bool>{};
-  s.hasTotals = s.wantsTotalsAlone || s.fixUp == FixUp::rescale;
   s.shiftsByLse = s.pass == CallPass::backward && s.fixUp != FixUp::rescale;
   s.shifts = shiftsOf(s);
   s.repairsShifts = s.shifts != Shifts::raised && s.pass == CallPass::fused;
+  s.joinsSums = s.wantsTotalsAlone || s.fixUp == FixUp::rescale;
+  s.hasTotals = s.joinsSums || (s.finishesRows && s.repairsShifts);
   s.flushesSmall = s.flushSmallProbabilities && s.exponentials != ElementType::f32;
   return s;
 }
@@ -90,6 +99,7 @@ std::string Scheme::str() const {
   say(hasTotals, "totals before losses");
   for (int sum = 0; sum < kRowSums; ++sum)
     say(rowSums[sum], rowSumName(sum));
+  say(finishesRows, "rows finished with their losses");
   say(isUniformRankOne, "uniform part added to products");
   say(scalesRows, scalesInPlace ? "rows scaled in place" : "rows scaled apart");
   say(normalisesRows, "dw normalised");

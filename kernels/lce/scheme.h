@@ -39,6 +39,10 @@ struct Scheme : Request {
   PerRowSum<bool> rowSums = {};  ///< those that the terms and the outputs need
   bool wantsTotalsAlone = false; ///< the forward product tells sums and nothing else
   bool hasTotals = false;        ///< S itself is known before losses are, not the sums of blocks alone
+  bool joinsSums = false;        ///< of blocks that may have shifts of their own
+  /// The kernel of the losses finishes rows of E, so that the logits' product has less to do for each: it
+  /// sums up as stored what matters of a row, and gives it one shift where blocks took their own.
+  bool finishesRows = false;
   bool repairsShifts = false; ///< rows whose sum is out of range get another shift, and their E is made again
   bool shiftsByLse =
       false; ///< a backward call: each row's saved lse is its shift, so that all E are at most 1

@@ -103,7 +103,7 @@ Kernel shardStats(const ShardStatsSpec &spec) {
                                                       {ShardFact::squares, RowSum::squares}};
     for (const auto &[fact, sum] : kSums)
       if (facts.has(fact)) tell(fact, found[static_cast<int>(sum)]);
-    if (mends) k.store(factor, rows, mend(spec.sums, found, others));
+    if (mends) k.store(factor, rows, mend(found, others));
     if (!spec.best) return;
     const Range blocks = k.whole(tops.dim(1));
     const Tile top = max(tops.at(rows, blocks), Axis::columns);

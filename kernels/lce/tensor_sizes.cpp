@@ -52,9 +52,9 @@ bool reducesBesideOneHotSums(const Scheme &scheme, const Config &config) {
 
 bool ranksInCombine(const Scheme &scheme, const Config &config) {
   const bool isInChunk = scheme.wantsClassGradients() && !scheme.isShard() && !scheme.hasSecondPass;
-  // With totals a thread has a row, and would compare it with all others by itself; with a margin it has no
-  // registers left.
-  return hasFewRows(scheme, config) && isInChunk && !scheme.hasTotals && !scheme.terms.margin;
+  // Where sums were joined a thread has a row, and would compare it with all others by itself; with a margin
+  // it has no registers left.
+  return hasFewRows(scheme, config) && isInChunk && !scheme.joinsSums && !scheme.terms.margin;
 }
 
 bool isTransposed(const Scheme &scheme, const Config &config, ProductKind kind) {

@@ -51,7 +51,7 @@ std::vector<std::string> stepsOf(const lce::Request &request, int64_t limit = 0)
 
 TEST(FewRows, TakeTenLaunches) {
   EXPECT_THAT(stepsOf(training(256, 1024, 32768)),
-              ElementsAre("loss_compact_rows", "lce_gather_rows", "lce_forward", "lce_check_shifts",
+              ElementsAre("loss_compact_rows", "lce_gather_rows", "lce_forward", "lce_total_sums",
                           "lce_forward", "lce_combine", "lce_one_hot_sum", "lce_dw", "lce_dx_parts",
                           "lce_dx_total"));
 }

@@ -52,9 +52,10 @@ void estimateShifts(Emitter &m) {
 
 int forwardKernel(Emitter &m, Shifts shifts, int tag) {
   const bool stores = m.s.keepsExponentials && m.s.fixUp != FixUp::again;
-  ForwardSpec spec{m.s.element, std::nullopt, m.c.forward.block, m.s.terms, m.s.rowSums, m.s.outputs.best};
+  ForwardSpec spec{m.s.element, std::nullopt, m.c.forward.block, m.s.terms};
+  if (shifts != Shifts::ofBlocks) spec.sums = m.s.rowSums, spec.best = m.s.outputs.best;
   if (stores) spec.exponentials = m.s.exponentials;
-  spec.flushesSmall = m.s.flushesSmall && stores && shifts != Shifts::raised;
+  spec.flushesSmall = m.s.flushesSmall && stores && shifts == m.s.shifts && shifts != Shifts::raised;
   spec.shifts = shifts;
   return m.kernel(forward(spec), m.optionsFor(ProductKind::forward), tag);
 }
@@ -70,9 +71,11 @@ Step &launchForward(Emitter &m, int kernel, Shifts shifts, const RowWindow &rang
   if (m.s.terms.labelSmoothing) arguments.tensor(m.classWeights());
   arguments.tensor(tensor::sums);
   if (shifts != Shifts::ofRowsAlone) arguments.tensor(tensor::tops);
-  arguments.tensor(tensor::best);
-  for (int sum = 0; sum < kRowSums; ++sum)
-    arguments.tensor(tensor::rowSums + sum);
+  if (shifts != Shifts::ofBlocks) {
+    arguments.tensor(tensor::best);
+    for (int sum = 0; sum < kRowSums; ++sum)
+      arguments.tensor(tensor::rowSums + sum);
+  }
   if (m.s.fixUp != FixUp::again) arguments.tensor(tensor::e);
   return m.launch(kernel, arguments);
 }
@@ -80,11 +83,12 @@ Step &launchForward(Emitter &m, int kernel, Shifts shifts, const RowWindow &rang
 /// Which rows' sums are out of range.
 void checkSums(Emitter &m) {
   const bool tellsRange = hasFewRows(m.s, m.c);
-  const int check = m.kernel(m.s.wantsTotalsAlone ? totalSums(tellsRange) : checkShifts(tellsRange),
-                             rowSumOptions(m.target));
+  const bool tellsTotals = m.s.hasTotals;
+  const int check =
+      m.kernel(tellsTotals ? totalSums(tellsRange) : checkShifts(tellsRange), rowSumOptions(m.target));
   const std::initializer_list<TensorId> sums = {tensor::sums, tensor::total, tensor::retry};
   const std::initializer_list<TensorId> rows = {tensor::sums, tensor::tops, tensor::shift, tensor::retry};
-  StepArguments arguments = m.arguments().tensors(m.s.wantsTotalsAlone ? sums : rows);
+  StepArguments arguments = m.arguments().tensors(tellsTotals ? sums : rows);
   if (tellsRange) arguments.tensor(tensor::rowRange, kValid).tensor(tensor::rowRange, kRetried);
   m.launch(check, arguments);
   if (!tellsRange)
@@ -92,11 +96,11 @@ void checkSums(Emitter &m) {
 }
 
 /// A new shift for rows whose sum is out of range, and their exponentials again: programs of other rows
-/// return at once, and where there are none, all do. Where totals alone are wanted, each block then takes its
-/// own largest logit.
+/// return at once, and where there are none, all do. Where the first ones told no largest logits, each block
+/// takes its own as its shift.
 void repair(Emitter &m, int kernel) {
   checkSums(m);
-  if (m.s.wantsTotalsAlone)
+  if (m.s.shifts == Shifts::ofRowsAlone)
     launchForward(m, forwardKernel(m, Shifts::ofBlocks, kRepairsShifts), Shifts::ofBlocks, kRetried);
   else
     launchForward(m, kernel, m.s.shifts, kRetried);
@@ -118,8 +122,11 @@ CombineSpec combineSpec(const Scheme &s) {
 
 void emitCombination(Emitter &m) {
   StepArguments arguments = m.arguments();
-  arguments.tensors({m.s.hasTotals ? tensor::total : tensor::sums, tensor::target, tensor::shift, tensor::row,
-                     tensor::compactLabel});
+  arguments.tensor(m.s.hasTotals ? tensor::total : tensor::sums);
+  if (m.s.finishesRows) arguments.tensor(tensor::e);
+  if (m.s.finishesRows && m.s.repairsShifts)
+    arguments.tensors({tensor::sums, tensor::tops}).tensor(tensor::rowRange, kRetried);
+  arguments.tensors({tensor::target, tensor::shift, tensor::row, tensor::compactLabel});
   if (m.s.outputs.best) arguments.tensors({tensor::tops, tensor::best});
   for (int sum = 0; sum < kRowSums; ++sum)
     arguments.tensor(tensor::rowSums + sum);
@@ -127,9 +134,10 @@ void emitCombination(Emitter &m) {
   addCombineArguments(m, arguments);
   CombineSpec spec = combineSpec(m.s);
   spec.ranksLabels = ranksInCombine(m.s, m.c);
+  if (m.s.finishesRows) spec.finish = {m.c.forward.block, m.s.repairsShifts};
   if (m.target == TargetKind::cpu) spec.rowsAtOnce = kRowsOnCpu;
   if (spec.ranksLabels) arguments.tensors({tensor::order, tensor::run, tensor::slot});
-  m.launch(m.kernel(combine(spec), combineOptions(rowsAreShort(m))), arguments);
+  m.launch(m.kernel(combine(spec), combineOptions(m.target, rowsAreShort(m))), arguments);
 }
 
 void addCombineArguments(Emitter &m, StepArguments &arguments) {
@@ -150,7 +158,7 @@ void emitExponentials(Emitter &m) {
   const int kernel = forwardKernel(m, m.s.shifts, tagOf(ProductKind::forward));
   launchForward(m, kernel, m.s.shifts, kValid).tag = tagOf(ProductKind::forward);
   if (m.s.repairsShifts) repair(m, kernel);
-  if (m.s.hasTotals)
+  if (m.s.joinsSums)
     m.launch(m.kernel(joinSums(m.has(tensor::unitOfE)), rowSumOptions(m.target)),
              m.arguments().tensors(
                  {tensor::sums, tensor::tops, tensor::retry, tensor::total, tensor::shift, tensor::unitOfE}));

@@ -20,8 +20,8 @@ TEST(PlannedCall, UsesHoppersOwnInstructionsWhereACallDoes) {
   ASSERT_TRUE(call.ok()) << call.status().message();
   EXPECT_FALSE(call->tuned);
   EXPECT_GT(call->workspaceBytes, 0);
-  EXPECT_EQ(call->scheme,
-            "E bf16, small ones flushed, shifts of rows, repaired, sums of stored, rows scaled in place");
+  EXPECT_EQ(call->scheme, "E bf16, small ones flushed, shifts of rows, repaired, totals before losses, "
+                          "rows finished with their losses, rows scaled in place");
   for (const lce::Product &product : {call->config.forward, call->config.dHidden, call->config.dWeight})
     EXPECT_TRUE(lce::hasRoles(product)) << product.str();
 }

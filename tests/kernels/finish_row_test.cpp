@@ -1,0 +1,155 @@
+// What the kernel of the losses makes of rows of E: one shift where blocks had their own, and factors by
+// which a row's probabilities add up as they should, however E was rounded.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "kernels/lce/forward_kernels.h"
+#include "tests/support/device_tensor.h"
+#include "tests/support/direct_launches.h"
+
+namespace tilewright::test {
+namespace {
+
+using Numbers = std::vector<double>;
+constexpr ElementType bf16 = ElementType::bf16, f32 = ElementType::f32, i32 = ElementType::i32;
+constexpr lce::Block kBlock{4, 16};
+constexpr int64_t kRows = 12, kClasses = 50, kBlocks = 4;
+constexpr int64_t kRetried = 5; ///< a row whose shift was wrong; all rows of its block were made again
+
+bool isMadeAgain(int64_t row) { return row / kBlock.rows == kRetried / kBlock.rows; }
+
+/// Rows of logits, and what the product of logits leaves of them.
+struct Made {
+  Numbers logits = Numbers(kRows * kClasses), label = Numbers(kRows), shift = Numbers(kRows);
+  Numbers e = Numbers(kRows * kClasses), sums = Numbers(kRows * kBlocks), tops = Numbers(kRows * kBlocks);
+  Numbers total = Numbers(kRows);
+
+  explicit Made(double deviation) {
+    std::mt19937 random(7);
+    std::normal_distribution<double> normal(0, deviation);
+    std::uniform_int_distribution<int> anyClass(0, kClasses - 1);
+    for (double &logit : logits)
+      logit = static_cast<float>(normal(random));
+    for (int64_t i = 0; i < kRows; ++i) {
+      label[i] = anyClass(random);
+      if (i == kRetried) target(i) = -100;
+      shift[i] = target(i);
+      for (int64_t block = 0; block < kBlocks; ++block)
+        make(i, block);
+    }
+  }
+
+  double &target(int64_t row) { return logits[row * kClasses + static_cast<int64_t>(label[row])]; }
+  bool isOther(int64_t row, int64_t j) const { return j != static_cast<int64_t>(label[row]); }
+  /// Σ exp(z - a) of the classes but the label.
+  double others(int64_t row, double a) const {
+    double sum = 0;
+    for (int64_t j = 0; j < kClasses; ++j)
+      if (isOther(row, j)) sum += std::exp(logits[row * kClasses + j] - a);
+    return sum;
+  }
+
+private:
+  void make(int64_t row, int64_t block) {
+    const int64_t begin = block * kBlock.columns, end = std::min(begin + kBlock.columns, kClasses);
+    double &top = tops[row * kBlocks + block];
+    top = lce::kLeastShift;
+    for (int64_t j = begin; j < end; ++j)
+      if (isOther(row, j)) top = std::max(top, logits[row * kClasses + j]);
+    const double from = isMadeAgain(row) ? top : shift[row];
+    const double unit = isMadeAgain(row) ? lce::kUnitOfBlocks : lce::kUnitOfE;
+    for (int64_t j = begin; j < end; ++j) {
+      if (!isOther(row, j)) continue;
+      const double exact = unit * std::exp(logits[row * kClasses + j] - from);
+      sums[row * kBlocks + block] += exact;
+      e[row * kClasses + j] = rounded(exact, bf16);
+    }
+    // What was known before some rows were made again; of the others it still holds.
+    total[row] = lce::kUnitOfE * others(row, shift[row]);
+  }
+};
+
+class FinishRow : public testing::TestWithParam<std::string> {
+protected:
+  const DirectLaunches launches{GetParam()};
+  Device &device = launches.device();
+  DeviceTensor e, shift, loss, lse, scale, oneHot;
+
+  DeviceTensor vector(ElementType element, const Numbers &values) {
+    return DeviceTensor::vector(device, element, values);
+  }
+  DeviceTensor result() { return DeviceTensor::vector(device, f32, kRows); }
+
+  void combine(const Made &made) {
+    lce::CombineSpec spec{lce::CombineSpec::Gradients{bf16, bf16, {}}};
+    spec.gradients->scalesRows = false;
+    spec.finish = {kBlock, true}, spec.hasTotals = true;
+    const auto blocks = [&](const Numbers &values) {
+      return DeviceTensor::matrix(device, f32, kRows, kBlocks, values);
+    };
+    Numbers numbers(kRows);
+    for (int64_t i = 0; i < kRows; ++i)
+      numbers[i] = static_cast<double>(i);
+    e = DeviceTensor::matrix(device, bf16, kRows, kClasses, made.e), shift = vector(f32, made.shift);
+    loss = result(), lse = result(), scale = result(), oneHot = result();
+    const DeviceTensor total = vector(f32, made.total), sums = blocks(made.sums), tops = blocks(made.tops);
+    const DeviceTensor range = vector(i32, {kRetried, kRetried + 1}), target = vector(f32, made.shift);
+    const DeviceTensor row = vector(i32, numbers), label = vector(i32, made.label);
+    const DeviceTensor valid = vector(i32, {static_cast<double>(kRows)});
+    launches.launch(lce::combine(spec),
+                    {total.ref(), e.ref(), sums.ref(), tops.ref(), range.ref(), target.ref(), shift.ref(),
+                     row.ref(), label.ref(), loss.ref(), lse.ref(), valid.ref(), scale.ref(), oneHot.ref()});
+  }
+};
+
+TEST_P(FinishRow, MakesOneShiftOfThoseOfBlocks) {
+  Made made(3);
+  combine(made);
+  const Numbers got = e.get(), shifts = shift.get(), losses = loss.get();
+  for (int64_t i = 0; i < kRows; ++i) {
+    const double *row = &got[i * kClasses], *before = &made.e[i * kClasses];
+    const double target = made.target(i), mass = made.others(i, target);
+    EXPECT_NEAR(losses[i], std::log1p(mass), 1e-6 * std::log1p(mass)) << i;
+    if (!isMadeAgain(i)) {
+      EXPECT_EQ(Numbers(row, row + kClasses), Numbers(before, before + kClasses)) << i;
+      EXPECT_EQ(shifts[i], made.shift[i]);
+      continue;
+    }
+    const double largest =
+        *std::max_element(&made.logits[i * kClasses], &made.logits[i * kClasses] + kClasses);
+    EXPECT_EQ(shifts[i], largest) << i;
+    for (int64_t j = 0; j < kClasses; ++j) {
+      const double want =
+          made.isOther(i, j) ? lce::kUnitOfE * std::exp(made.logits[i * kClasses + j] - largest) : 0;
+      EXPECT_NEAR(row[j], want, 0x1.1p-7 * want) << i << ", " << j; // rounded twice
+    }
+  }
+}
+
+// Of half a row's mass, or all of it, bf16 may lose or add 2^-8; of light blocks hardly anything.
+TEST_P(FinishRow, UndoesWhatRoundingDidToTheMassOfARow) {
+  for (const double deviation : {0.0, 3.0, 8.0}) {
+    Made made(deviation);
+    combine(made);
+    const Numbers got = e.get(), scales = scale.get(), targets = oneHot.get();
+    for (int64_t i = 0; i < kRows; ++i) {
+      double stored = 0;
+      for (int64_t j = 0; j < kClasses; ++j)
+        stored += got[i * kClasses + j];
+      const double mass = made.others(i, made.target(i)), other = mass / (1 + mass);
+      EXPECT_NEAR(scales[i] * stored, other, 0x1p-14 * other) << i << ", deviation " << deviation;
+      EXPECT_NEAR(targets[i], -other, 1e-6 * other) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, FinishRow, testing::ValuesIn(directDevices()),
+                         [](const auto &info) { return info.param; });
+
+} // namespace
+} // namespace tilewright::test
