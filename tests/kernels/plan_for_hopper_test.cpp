@@ -18,7 +18,7 @@ Request hopperProblem(int64_t rows, int64_t hidden, int64_t classes) {
 TEST(PlanForHopper, ProductsTakeWarpsWithRoles) {
   const Request p = hopperProblem(16384, 4096, 128256);
   const Config config = *plan(p, Variant::automatic, 0, h200());
-  EXPECT_EQ(config.forward.str(), "128x192/0 pingPong, 4 stages, raster 12, cluster 1");
+  EXPECT_EQ(config.forward.str(), "256x192/0 cooperative, 3 stages, raster 6, cluster 2");
   EXPECT_EQ(config.dHidden.str(), "256x192/0 cooperative, 3 stages, raster 12, cluster 2");
   EXPECT_EQ(config.dWeight.str(), "192x256/0 cooperative, 3 stages, raster 2, cluster 2");
   for (const ProductKind kind : {ProductKind::forward, ProductKind::dHidden, ProductKind::dWeight})
@@ -121,8 +121,8 @@ TEST(PlanForHopper, AnH200SharesTilesOfDeepProducts) {
   EXPECT_EQ(configOf(8192, 3584, 152064, h200()).dWeight.block.str(), "192x256");
   EXPECT_EQ(configOf(8192, 1152, 262144, h200()).dWeight.block.str(), "256x192") << "1152 is six times 192";
   EXPECT_EQ(configOf(8191, 1600, 50264, h200()).dWeight.block.str(), "192x128") << "1600 is not 7 times 256";
-  EXPECT_EQ(configOf(2048, 8192, 256000, h200()).forward.block.str(), "256x192");
-  EXPECT_EQ(configOf(2048, 7168, 256000, h200()).forward.block.str(), "128x192");
+  EXPECT_EQ(configOf(4096, 3584, 256000, h200()).forward.block.str(), "256x192");
+  EXPECT_EQ(configOf(8192, 3072, 32064, h200()).forward.block.str(), "128x192");
   EXPECT_EQ(configOf(2048, 8192, 256000, h100).forward.block.str(), "128x192");
 }
 
