@@ -16,9 +16,9 @@ using Roles = Schedule::WarpRoles;
 //
 // Deep products: whole calls in either tiles, in turn on an H200 (2026-11-27). With tiles that pairs share
 // for dW five heads of 8192 rows took 0.5 to 2.4 % less, and 8192×3072×32064 0.4 % more; for logits, since
-// their kernel tells nothing but sums, 8 of 10 heads of hidden sizes from 3584 on took 0.1 to 1.3 % less in
-// the mean of two or three H200s, 1000×4096×128256 and 4096×3584×256000 nothing; of 2304 to 3072 all but one
-// took more. Whole calls were not compared on an H100, which keeps what it had.
+// their kernel tells nothing but sums, nine of ten heads of hidden sizes from 3584 on took 0.3 to 1.4 % less
+// in the mean of two or three H200s, and 4096×3584×256000 as much as before; five of 2304 to 3072 took 0 to 9
+// % more. Whole calls were not compared on an H100, which keeps what it had.
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr GpuSpeed kSpeeds[] = {
     {"H200", 3.24e12, 4.2e12, 5e-6, 0, 7 << 10, 7 << 9},
