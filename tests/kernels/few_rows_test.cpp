@@ -1,6 +1,7 @@
 // Calls of few rows on a GPU, where a launch takes as long as what it does: which kernels they take.
 
 #include <algorithm>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,6 +63,26 @@ TEST(FewRows, OfALossAloneTakeEight) {
   EXPECT_THAT(stepsOf(request),
               ElementsAre("loss_compact_rows", "lce_gather_rows", "lce_forward", "lce_total_sums",
                           "lce_forward", "lce_join_sums", "lce_combine", "loss_reduce_loss"));
+}
+
+// Whose first products have an order of tiles that suits their rows.
+TEST(FewRows, AreRepairedByTheKernelOfOthers) {
+  for (const bool gradients : {true, false}) {
+    std::set<std::string> first, repairs;
+    for (const int64_t rows : {129, 1000, 2000}) {
+      lce::Request request = training(rows, 1024, 128256);
+      if (!gradients) request.dHidden = request.dWeight = {};
+      const Program program = programOf(request);
+      for (const auto &[kernel, options] : program.kernels()) {
+        if (kernel.name != "lce_forward") continue;
+        std::set<std::string> &kernels =
+            kernel.specialisation.find("shifts of blocks") != std::string::npos ? repairs : first;
+        kernels.insert(kernel.specialisation + options.str());
+      }
+    }
+    EXPECT_GT(first.size(), 1u);
+    EXPECT_EQ(repairs.size(), 1u);
+  }
 }
 
 TEST(FewRows, WithoutAReductionReduceNothing) {

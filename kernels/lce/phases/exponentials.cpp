@@ -57,7 +57,10 @@ int forwardKernel(Emitter &m, Shifts shifts, int tag) {
   if (stores) spec.exponentials = m.s.exponentials;
   spec.flushesSmall = m.s.flushesSmall && stores && shifts == m.s.shifts && shifts != Shifts::raised;
   spec.shifts = shifts;
-  return m.kernel(forward(spec), m.optionsFor(ProductKind::forward), tag);
+  CompileOptions options = m.optionsFor(ProductKind::forward);
+  // Hardly a row is made again: one order of tiles, and so one kernel, will do for all numbers of rows.
+  if (shifts != m.s.shifts) options.schedule.rasterRows = 0;
+  return m.kernel(forward(spec), options, tag);
 }
 
 /// For the rows of one of these ranges.
