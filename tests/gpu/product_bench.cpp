@@ -126,8 +126,11 @@ Kernel kernelOf(Kind kind, ElementType element, const lce::Block &block) {
   switch (kind) {
   case Kind::forward: {
     lce::ForwardSpec spec{element, element, block};
-    spec.sums[static_cast<int>(RowSum::stored)] = true;
     spec.flushesSmall = true;
+    if (element == ElementType::bf16) // whose rows `combine` finishes
+      spec.shifts = lce::Shifts::ofRowsAlone;
+    else
+      spec.sums[static_cast<int>(RowSum::stored)] = true;
     return lce::forward(spec);
   }
   case Kind::loss: {
