@@ -29,8 +29,8 @@ void storeGradients(KernelBuilder &k, const CombineSpec &spec, const GradientPar
                     const OwnClasses *own = nullptr);
 
 /// Rounding E moved a row's mass from one number to another, which a factor of the row undoes: then the
-/// weights of W's rows in dX sum to 0 as they should, so that what W's rows have in common cancels. `others`:
-/// Σ E.
+/// weights of W's rows in dX sum to 0 as they should, so that what W's rows have in common cancels. `others`
+/// is Σ E.
 Tile mend(const PerRowSum<Tile> &sums, const Tile &others);
 
 /// Σ over a row's blocks.

@@ -13,6 +13,7 @@ namespace {
 // sums of what they were before. Random logits have no block of more; a trained model's have five a row.
 constexpr double kHeavy = 0x1p-6;
 
+/// 1 or 0: how often a loop runs that stands for a condition with results.
 Index once(KernelBuilder &k, const Tile &isTrue) {
   return k.toIndex(select(isTrue, integer(k, 1), integer(k, 0)));
 }

@@ -157,10 +157,9 @@ struct FinishSpec {
 ///
 /// `finish`: each row of E is finished, too (see `FinishSpec`).
 ///
-/// (sums C×T or total C[, what `finish` takes], target C, [out] shift C, row C, label C[, tops C×T, best
-/// C×T],
-///  each of `sums` C×T[, row_norm C], row terms, out row_loss N, out lse N[, out entropy N][, out argmax N,
-///  out correct N][, out top N, out norm N]
+/// (sums C×T or total C[, what `finish` takes], target C, [out] shift C, row C, label C[, tops C×T,
+///  best C×T], each of `sums` C×T[, row_norm C], row terms, out row_loss N, out lse N[, out entropy N]
+///  [, out argmax N, out correct N][, out top N, out norm N]
 ///  [, validCount[, grad_output 1 or N], [xc C×H,] [rate C, target_rate C,] [unit_e C,] out scale C, out
 ///  one_hot C[, out xs C×H]
 ///   [, out factor C[, out moment C]][, out uniform C][, out self C]][, out order C, out run C, out slot V])

@@ -127,6 +127,19 @@ TEST_P(PtxLoss, HasEachOption) {
   }
 }
 
+// Each with a row that is made again, in a kernel that makes no sums for options.
+TEST_P(PtxLoss, HasOptionsOfRowsOutOfRange) {
+  if (GetParam().element != ElementType::bf16) return;
+  LossCase data = dataOf(DataKind::random, 33, 24, 131);
+  for (int64_t k = 0; k < data.hidden; ++k)
+    data.x[5 * data.hidden + k] *= 256;
+  LossCall with = call();
+  for (const LossFeature &feature : lossFeatures())
+    for (const char *name : {"bias", "label_smoothing", "class_weight", "z_loss"})
+      if (feature.name == std::string(name)) feature.apply(data, with);
+  check(data, with);
+}
+
 TEST_P(PtxLoss, ForwardAndBackwardApart) {
   LossCall apart = call();
   apart.apart = true;

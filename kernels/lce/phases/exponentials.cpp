@@ -53,7 +53,7 @@ void estimateShifts(Emitter &m) {
 int forwardKernel(Emitter &m, Shifts shifts, int tag) {
   const bool stores = m.s.keepsExponentials && m.s.fixUp != FixUp::again;
   ForwardSpec spec{m.s.element, std::nullopt, m.c.forward.block, m.s.terms};
-  if (shifts != Shifts::ofBlocks) spec.sums = m.s.rowSums, spec.best = m.s.outputs.best;
+  if (shifts != Shifts::ofBlocks) spec.sums = m.s.rowSums, spec.best = m.s.outputs.best; // see launchForward
   if (stores) spec.exponentials = m.s.exponentials;
   spec.flushesSmall = m.s.flushesSmall && stores && shifts == m.s.shifts && shifts != Shifts::raised;
   spec.shifts = shifts;
@@ -71,10 +71,12 @@ Step &launchForward(Emitter &m, int kernel, Shifts shifts, const RowWindow &rang
     arguments.tensor(shifts == Shifts::raised ? tensor::sampleTop : tensor::shift);
   arguments.tensor(tensor::rowRange, range).tensor(tensor::rowNorm);
   m.logitTerms.bind(m.values, arguments);
-  if (m.s.terms.labelSmoothing) arguments.tensor(m.classWeights());
+  // Blocks take shifts of their own in a second product, when what options need is known already.
+  const bool isFirst = shifts != Shifts::ofBlocks;
+  if (isFirst && m.s.terms.labelSmoothing) arguments.tensor(m.classWeights());
   arguments.tensor(tensor::sums);
   if (shifts != Shifts::ofRowsAlone) arguments.tensor(tensor::tops);
-  if (shifts != Shifts::ofBlocks) {
+  if (isFirst) {
     arguments.tensor(tensor::best);
     for (int sum = 0; sum < kRowSums; ++sum)
       arguments.tensor(tensor::rowSums + sum);
