@@ -8,12 +8,14 @@ ElementType exponentialsOf(const Scheme &s) {
   return (s.recompute || s.tensorCores) && !s.terms.margin ? ElementType::f16 : ElementType::f32;
 }
 
+/// Whether an output of the rows needs more of E than its sum.
+bool asksMoreOfRows(const Scheme &s) { return s.outputs.entropy || s.outputs.best || s.outputs.monitored; }
+
 /// A row's shift is estimated before E of f16 is made, and a row's gradient is E times a factor: where a
 /// block's exponentials left f16's range, a pass over the row is far less than another product.
 bool isRescaled(const Scheme &s) {
   const bool isFactorOfRow = !s.terms.labelSmoothing && !s.terms.gradEntropy && !s.terms.hasClassRates();
-  return s.keepsExponentials && isFactorOfRow && !s.outputs.entropy && !s.outputs.best &&
-         !s.outputs.monitored;
+  return s.keepsExponentials && isFactorOfRow && !asksMoreOfRows(s);
 }
 
 FixUp fixUpOf(const Scheme &s) {
@@ -26,9 +28,8 @@ FixUp fixUpOf(const Scheme &s) {
 
 /// On a GPU the products of logits of narrow hidden states take as long as what is done with each logit.
 bool finishesRowsOf(const Scheme &s) {
-  const bool asksMore = s.outputs.entropy || s.outputs.best || s.outputs.monitored;
   return s.tensorCores && s.keepsExponentials && s.exponentials == ElementType::bf16 && !s.isShard() &&
-         s.wantsGradients() && s.fixUp == FixUp::none && !s.terms.hasClassRates() && !asksMore;
+         s.wantsGradients() && s.fixUp == FixUp::none && !s.terms.hasClassRates() && !asksMoreOfRows(s);
 }
 
 PerRowSum<bool> rowSumsOf(const Scheme &s) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -39,6 +38,8 @@ struct Made {
       label[i] = anyClass(random);
       if (i == kRetried) target(i) = -100;
       shift[i] = target(i);
+      // What was known before some rows were made again; of the others it still holds.
+      total[i] = lce::kUnitOfE * others(i, shift[i]);
       for (int64_t block = 0; block < kBlocks; ++block)
         make(i, block);
     }
@@ -69,8 +70,6 @@ private:
       sums[row * kBlocks + block] += exact;
       e[row * kClasses + j] = rounded(exact, bf16);
     }
-    // What was known before some rows were made again; of the others it still holds.
-    total[row] = lce::kUnitOfE * others(row, shift[row]);
   }
 };
 

@@ -219,10 +219,7 @@ TEST_P(OnDevice, NoRowsAtAll) {
 TEST_P(OnDevice, CommonPartOfWeightCancels) {
   for (ElementType element : {ElementType::f32, ElementType::bf16}) {
     LossCase data = makeCase(DataKind::peaked, 100, 64, 1000, element);
-    for (int64_t i = 0; i < data.rows; ++i)
-      data.x[i * data.hidden] = 1;
-    for (int64_t j = 0; j < data.classes; ++j)
-      data.w[j * data.hidden] = 128;
+    addCommonPart(data);
     const LossResult result = runLinearCrossEntropy(runtimeFor(device), data, {});
     const ReferenceResult want = referenceFor(data, {});
     // In fp32, a sum of terms of size 128 is off by some units of their last place.

@@ -31,6 +31,12 @@ const Kind kHopper[] = {{"bf16_sm_90a", ElementType::bf16, false, "sm_90a"},  //
                         {"f16_sm_90a", ElementType::f16, false, "sm_90a"},
                         {"tf32_sm_90a", ElementType::f32, true, "sm_90a"}};
 
+/// Makes the logits of a row so large that its shift is too small.
+void enlarge(LossCase &data, int64_t row) {
+  for (int64_t k = 0; k < data.hidden; ++k)
+    data.x[row * data.hidden + k] *= 256;
+}
+
 class PtxLoss : public testing::TestWithParam<Kind> {
 protected:
   /// One for all tests: kernels are compiled once.
@@ -79,8 +85,7 @@ TEST_P(PtxLoss, SomeRowsOutOfRange) {
   for (const int64_t rows : {300, 2100}) {
     LossCase data = dataOf(DataKind::random, rows, 8, 130);
     for (const int64_t row : {130, 140})
-      for (int64_t k = 0; k < data.hidden; ++k)
-        data.x[row * data.hidden + k] *= 256;
+      enlarge(data, row);
     check(data, call());
   }
 }
@@ -89,10 +94,7 @@ TEST_P(PtxLoss, SomeRowsOutOfRange) {
 TEST_P(PtxLoss, CommonPartOfWeightCancels) {
   if (GetParam().element != ElementType::bf16) return;
   LossCase data = makeCase(DataKind::peaked, 40, 64, 1000, ElementType::bf16);
-  for (int64_t i = 0; i < data.rows; ++i)
-    data.x[i * data.hidden] = 1;
-  for (int64_t j = 0; j < data.classes; ++j)
-    data.w[j * data.hidden] = 128;
+  addCommonPart(data);
   const LossResult result = runLinearCrossEntropy(runtime(), data, call());
   const ReferenceResult want = referenceFor(data, call());
   EXPECT_LE(relativeError(result.dHidden, want.dHidden), 4e-3);
@@ -131,8 +133,7 @@ TEST_P(PtxLoss, HasEachOption) {
 TEST_P(PtxLoss, HasOptionsOfRowsOutOfRange) {
   if (GetParam().element != ElementType::bf16) return;
   LossCase data = dataOf(DataKind::random, 33, 24, 131);
-  for (int64_t k = 0; k < data.hidden; ++k)
-    data.x[5 * data.hidden + k] *= 256;
+  enlarge(data, 5);
   LossCall with = call();
   for (const LossFeature &feature : lossFeatures())
     for (const char *name : {"bias", "label_smoothing", "class_weight", "z_loss"})
@@ -159,9 +160,7 @@ TEST_P(PtxLoss, ForwardAndBackwardApart) {
 
 TEST_P(PtxLoss, InVariants) {
   LossCase data = dataOf(DataKind::peaked, 300, 24, 500);
-  if (!GetParam().tf32)
-    for (int64_t k = 0; k < data.hidden; ++k)
-      data.x[k] *= 256; // a row whose shift is too small
+  if (!GetParam().tf32) enlarge(data, 0);
   LossCall in = call();
   in.changePlan = [](lce::Config &config) { config.tail = {128, 3}; };
   check(data, in);

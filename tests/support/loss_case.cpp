@@ -113,6 +113,13 @@ LossCase makeCase(DataKind kind, int64_t rows, int64_t hidden, int64_t classes, 
   return c;
 }
 
+void addCommonPart(LossCase &data) {
+  for (int64_t i = 0; i < data.rows; ++i)
+    data.x[i * data.hidden] = 1;
+  for (int64_t j = 0; j < data.classes; ++j)
+    data.w[j * data.hidden] = 128;
+}
+
 std::optional<LossCase> trainedHead(int64_t rows, int64_t classes) {
   constexpr int64_t hidden = 384, half = 16384;
   const char *folder = std::getenv("TILEWRIGHT_TEST_DATA");

@@ -40,6 +40,9 @@ struct LossCase {
 LossCase makeCase(DataKind kind, int64_t rows, int64_t hidden, int64_t classes, ElementType element,
                   IgnorePattern ignored = IgnorePattern::none);
 
+/// Gives all rows of W something in common that is far larger than what they differ by.
+void addCommonPart(LossCase &data);
+
 /// Logits of a kind: the products of a case's hidden states and head, rounded to the element type. They are
 /// `x`, with `hidden` equal to `classes`.
 LossCase logitsCase(DataKind kind, int64_t rows, int64_t classes, ElementType element,
