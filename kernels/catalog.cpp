@@ -10,8 +10,10 @@
 namespace tilewright {
 namespace {
 
-// E and the scaled rows of X have the inputs' type. In f16 E's shifts are raised, as on a GPU.
+// E and the scaled rows of X have the inputs' type. Kernels of 16 bits are those of whole calls on a GPU: in
+// f16 E's shifts are raised, in bf16 rows of E are finished with their losses.
 bool isHalf(ElementType element) { return element == ElementType::f16; }
+bool finishesRows(ElementType element) { return element == ElementType::bf16; }
 
 const lce::Block kBlock{128, 128};
 const UpstreamSpec kMean{Upstream::one, true};
@@ -22,8 +24,10 @@ constexpr PerRowSum<bool> kStored = {true};
 Kernel lceGatherRows(ElementType element) { return lce::gatherRows({element}); }
 Kernel lceForward(ElementType element) {
   lce::ForwardSpec spec{element, element, kBlock};
-  spec.shifts = isHalf(element) ? lce::Shifts::raised : lce::Shifts::ofRows;
-  if (!isHalf(element)) spec.sums = kStored;
+  spec.shifts = isHalf(element)         ? lce::Shifts::raised
+                : finishesRows(element) ? lce::Shifts::ofRowsAlone
+                                        : lce::Shifts::ofRows;
+  if (element == ElementType::f32) spec.sums = kStored;
   spec.flushesSmall = element == ElementType::bf16;
   return lce::forward(spec);
 }
@@ -43,7 +47,7 @@ Kernel lceCheckShifts(ElementType) { return lce::checkShifts(true); }
 Kernel lceCombine(ElementType element) {
   lce::CombineSpec::Gradients gradients{element, element, kMean};
   lce::CombineSpec spec{gradients};
-  if (element == ElementType::bf16) spec.finish = {kBlock, true}, spec.hasTotals = true;
+  if (finishesRows(element)) spec.finish = {kBlock, true}, spec.hasTotals = true;
   if (element == ElementType::f32) spec.sums = kStored;
   if (!isHalf(element)) return lce::combine(spec);
   gradients.fixUp = lce::FixUp::rescale;

@@ -65,14 +65,16 @@ Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product, const Layou
   return found && accesses[rootOf(viewOf(found))] == 1 ? found : nullptr;
 }
 
-/// Whether all that is stored of the product is one sum, or another reduction, of its rows or columns.
+/// Whether all that is stored of the product follows from one sum, or another reduction, of its rows or
+/// columns.
 bool isReducedOnce(func::FuncOp kernel, tile::ContractOp product) {
-  int64_t stores = 0, ofTiles = 0;
+  const auto shape = tile::tileType(product.getResult()).getShape();
+  int64_t reductions = 0, ofTiles = 0;
   kernel.walk([&](Operation *op) {
-    stores += isStore(op);
+    reductions += isa<tile::ReduceOp>(op) && tile::tileType(op->getOperand(0)).getShape() == shape;
     ofTiles += storesTile(op, product);
   });
-  return stores == 1 && ofTiles == 0;
+  return reductions == 1 && ofTiles == 0;
 }
 
 bool rolesFit(WarpRoles roles, int64_t rows, int64_t columns) {

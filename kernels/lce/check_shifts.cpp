@@ -1,4 +1,4 @@
-#include "kernels/lce/forward_kernels.h"
+#include "kernels/lce/finish_row.h"
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
@@ -86,15 +86,14 @@ Kernel joinSums(bool tellsUnits) {
     const Range rows = k.blockRows(total.dim(0), kRows), blocks = k.whole(sums.dim(1));
     const Tile asked = retry[rows], isWanted = asked > 0;
     k.ifThen(k.toCondition(max(asked, Axis::rows) > 0), [&] {
-      constexpr double kUnit = kUnitOfE / kUnitOfBlocks;
-      const Tile ofBlocks = max(tops.at(rows, blocks), Axis::columns), top = max(ofBlocks, shift[rows]);
-      const Tile parts = sums.at(rows, blocks) * exp(tops.at(rows, blocks) - top);
-      const Tile all = kUnit * sum(parts, Axis::columns);
-      k.store(total, rows, select(isWanted, all, total[rows]));
-      k.store(shift, rows, select(isWanted, top, shift[rows]));
+      const double perUnit = tellsUnits ? kUnitOfE / kUnitOfRaised : 1;
+      const JoinedBlocks joined(sums, tops, rows, blocks, shift[rows]);
+      k.store(total, rows, select(isWanted, perUnit * joined.total, total[rows]));
+      k.store(shift, rows, select(isWanted, joined.shift, shift[rows]));
       if (!tellsUnits) return;
+      const Tile ofBlocks = max(tops.at(rows, blocks), Axis::columns);
       const Tile isOne = min(tops.at(rows, blocks), Axis::columns) == ofBlocks;
-      const Tile ofRow = kUnit * exp(ofBlocks - top);
+      const Tile ofRow = perUnit * exp(ofBlocks - joined.shift);
       k.store(unit, rows, select(isOne & (ofRow > kLeastUnit), ofRow, 0));
     });
   });

@@ -33,9 +33,9 @@ struct Parameters : RowParameters {
   Parameters(KernelBuilder &k, const CombineSpec &spec, const RowTerms &terms) {
     const ElementType f32 = ElementType::f32, i32 = ElementType::i32;
     sums = spec.hasTotals ? k.input("total", f32, 1) : k.input("sums", f32, 2);
-    if (spec.finish) finish.emplace(k, *spec.finish, sums);
+    if (spec.finish) finish.emplace(k, *spec.finish, spec.hasTotals ? View() : sums);
     target = k.input("target", f32, 1);
-    const bool repairs = spec.finish && spec.finish->repairs;
+    const bool repairs = spec.finish && spec.finish->repairs && spec.finish->hasE;
     shift = repairs ? k.output("shift", f32, 1) : k.input("shift", f32, 1);
     row = k.input("row", i32, 1), label = k.input("label", i32, 1);
     if (spec.outputs.best) tops = k.input("tops", f32, 2), best = k.input("best", i32, 2);
@@ -63,7 +63,7 @@ RowFacts factsOf(KernelBuilder &k, const CombineSpec &spec, const Parameters &p,
   row.distance = p.target[rows] - row.shift; // NaN for an infinite shift
   for (int s = 0; s < kRowSums; ++s)
     if (spec.sums[s]) row.sums[s] = undoesUnit(static_cast<RowSum>(s)) * sumOfBlocks(k, p.rowSums[s], rows);
-  if (p.finish) row.sums[static_cast<int>(RowSum::stored)] = kPerUnit * begun.stored;
+  if (begun.stored.valid()) row.sums[static_cast<int>(RowSum::stored)] = kPerUnit * begun.stored;
   p.complete(spec, rows, kPerUnit * begun.total, row);
   return row;
 }

@@ -20,7 +20,14 @@ Index once(KernelBuilder &k, const Tile &isTrue) {
 
 } // namespace
 
-std::string FinishSpec::str() const { return (repairs ? "repaired " : "") + block.str(); }
+std::string FinishSpec::str() const {
+  return (repairs ? "repaired " : "") + (hasE ? block.str() : std::string("sums"));
+}
+
+JoinedBlocks::JoinedBlocks(const View &sums, const View &tops, const Range &rows, const Range &blocks,
+                           const Tile &least)
+    : shift(max(max(tops.at(rows, blocks), Axis::columns), least)),
+      total(sum(sums.at(rows, blocks) * exp(tops.at(rows, blocks) - shift), Axis::columns)) {}
 
 Tile isComputed(KernelBuilder &k, const View &rowRange, const Range &blockRows) {
   const Tile first = rowRange[k.range(Axis::rows, k.constant(0), 1)];
@@ -30,17 +37,17 @@ Tile isComputed(KernelBuilder &k, const View &rowRange, const Range &blockRows) 
 }
 
 RowFinish::RowFinish(KernelBuilder &k, const FinishSpec &spec, const View &sums) : spec_(spec), sums_(sums) {
-  e_ = k.output("e", ElementType::bf16, 2);
+  if (spec.hasE) e_ = k.output("e", ElementType::bf16, 2);
   if (!spec.repairs) return;
-  sums_ = k.input("sums", ElementType::f32, 2);
+  if (!sums_.valid()) sums_ = k.input("sums", ElementType::f32, 2);
   tops_ = k.input("tops", ElementType::f32, 2);
   rowRange_ = k.input("retry_range", ElementType::i32, 1);
 }
 
 RowFinish::Row RowFinish::finish(KernelBuilder &k, const Range &row, const View &shift,
                                  const Tile &total) const {
-  Row found{shift[row], total, total};
-  Tile bound = kHeavy * total;
+  Row found{shift[row], total, {}};
+  Tile stored = total, bound = kHeavy * total;
   if (spec_.repairs) {
     const int64_t rows = spec_.block.rows;
     const Tile isAsked = isComputed(k, rowRange_, k.range(Axis::rows, row.begin / rows * rows, rows));
@@ -50,36 +57,38 @@ RowFinish::Row RowFinish::finish(KernelBuilder &k, const Range &row, const View 
     };
     const std::vector<Tile> rowOf =
         k.forRange(k.constant(0), once(k, isAsked), 1, {found.shift, total, total}, repair);
-    found = {rowOf[0], rowOf[1], rowOf[2]};
-    k.store(shift, row, found.shift);
+    found = {rowOf[0], rowOf[1], {}}, stored = rowOf[2];
+    if (spec_.hasE) k.store(shift, row, found.shift);
     bound = select(isAsked, std::numeric_limits<double>::infinity(), bound);
   }
-  found.stored = sumAsStored(k, row, bound, found.stored);
+  if (spec_.hasE) found.stored = sumAsStored(k, row, bound, stored);
   return found;
 }
 
 /// E of a row becomes what it is with the largest shift of its blocks and `shift`.
 RowFinish::Row RowFinish::withOneShift(KernelBuilder &k, const Range &row, const Tile &shift) const {
-  constexpr double kUnit = kUnitOfE / kUnitOfBlocks;
-  const Range blocks = k.whole(sums_.dim(1));
-  const Tile top = max(max(tops_.at(row, blocks), Axis::columns), shift);
-  const Tile total = sum(sums_.at(row, blocks) * exp(tops_.at(row, blocks) - top), Axis::columns);
+  const JoinedBlocks joined(sums_, tops_, row, k.whole(sums_.dim(1)), shift);
+  if (!spec_.hasE) return {joined.shift, joined.total, joined.total};
   const int64_t columns = spec_.block.columns;
   const auto rescale = [&](const Index &begin, const std::vector<Tile> &sums) {
     const Range classes = k.range(Axis::columns, begin, columns);
-    const Tile factor = kUnit * exp(tops_.at(row, k.range(Axis::columns, begin / columns, 1)) - top);
+    const Tile factor = exp(tops_.at(row, k.range(Axis::columns, begin / columns, 1)) - joined.shift);
     const Tile stored = rounded(factor * e_.at(row, classes), ElementType::bf16);
     k.store(e_, row, classes, stored);
     return std::vector<Tile>{sums[0] + sum(stored, Axis::columns)};
   };
-  const Tile stored = k.forRange(k.constant(0), e_.dim(1), columns, {0.0 * top}, rescale)[0];
-  return {top, kUnit * total, stored};
+  const Tile stored = k.forRange(k.constant(0), e_.dim(1), columns, {number(k, 0)}, rescale)[0];
+  return {joined.shift, joined.total, stored};
 }
 
-/// `total`, where sums of more than `bound` become those of E as stored.
+/// `total`, where sums of more than `bound` become those of E as stored. Where many blocks have so much, as
+/// of few classes any has, the whole row is summed up, for a warp reads it sooner than these blocks one after
+/// the other.
 Tile RowFinish::sumAsStored(KernelBuilder &k, const Range &row, const Tile &bound, const Tile &total) const {
+  constexpr int64_t kManyOf = 16; // blocks
   const Range blocks = k.whole(sums_.dim(1));
-  const Tile isHeavy = sums_.at(row, blocks) > bound;
+  const Tile isHeavy = sums_.at(row, blocks) > bound, heavy = count(k, isHeavy);
+  const Tile areMany = kManyOf * heavy > k.toTile(sums_.dim(1), ElementType::i32);
   const auto addNext = [&](const Index &, const std::vector<Tile> &carried) {
     const Tile isLater = isHeavy & (blocks.positions() > carried[0]);
     const Tile next =
@@ -89,7 +98,12 @@ Tile RowFinish::sumAsStored(KernelBuilder &k, const Range &row, const Tile &boun
     const Tile before = sums_.at(row, k.range(Axis::columns, block, 1));
     return std::vector<Tile>{next, carried[1] + (sum(e_.at(row, classes), Axis::columns) - before)};
   };
-  return k.forRange(k.constant(0), k.toIndex(count(k, isHeavy)), 1, {integer(k, -1), total}, addNext)[1];
+  const auto addAll = [&](const Index &, const std::vector<Tile> &) {
+    return std::vector<Tile>{sum(e_.at(row, k.whole(e_.dim(1))), Axis::columns)};
+  };
+  const Tile all = k.forRange(k.constant(0), once(k, areMany), 1, {total}, addAll)[0];
+  return k.forRange(k.constant(0), k.toIndex(select(areMany, 0, heavy)), 1, {integer(k, -1), all},
+                    addNext)[1];
 }
 
 } // namespace tilewright::lce

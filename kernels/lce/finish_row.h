@@ -8,20 +8,27 @@ namespace tilewright::lce {
 /// value.
 Tile isComputed(KernelBuilder &k, const View &rowRange, const Range &blockRows);
 
-/// What finishes a row of E (see `FinishSpec`), and its parameters.
+/// The one shift of a row whose blocks may have shifts of their own, `tops`, and Σ E by it.
+struct JoinedBlocks {
+  Tile shift, total;
+  /// The shift is at least `least`.
+  JoinedBlocks(const View &sums, const View &tops, const Range &rows, const Range &blocks, const Tile &least);
+};
+
+/// What finishes a row (see `FinishSpec`), and its parameters.
 class RowFinish {
 public:
   /// Of a row; sums are in the unit of E.
   struct Row {
     Tile shift;
     Tile total;  ///< Σ E
-    Tile stored; ///< the same of E as it is stored
+    Tile stored; ///< the same of E as it is stored; none where there is no E
   };
 
-  /// `sums`: of the blocks, if they are a parameter already.
+  /// `sums`: of the blocks, where they are a parameter already.
   RowFinish(KernelBuilder &k, const FinishSpec &spec, const View &sums);
 
-  /// `total`: Σ E, if all blocks have the shift of the row. A shift that changes is stored.
+  /// `total`: Σ E, if all blocks have the shift of the row. Of a row of E, a shift that changes is stored.
   Row finish(KernelBuilder &k, const Range &row, const View &shift, const Tile &total) const;
 
 private:

@@ -61,7 +61,7 @@ Kernel rescale(const RescaleSpec &spec) {
     const auto rescaleBlock = [&, rows = rows](const Index &begin) {
       const Range classes = k.range(Axis::columns, begin, step);
       const Tile top = tops.at(rows, k.range(Axis::columns, begin / step, 1)), stored = e.at(rows, classes);
-      const Tile others = kUnitOfE / kUnitOfBlocks * exp(top - shift[rows]) * stored;
+      const Tile others = kUnitOfE / kUnitOfRaised * exp(top - shift[rows]) * stored;
       Tile gradient = others * factor[rows];
       if (spec.flushesSmall) gradient = select(others < kFlushBelow * kUnitOfE, 0, gradient);
       k.store(e, rows, classes, select(isAsked, gradient, stored));

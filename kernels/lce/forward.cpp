@@ -9,6 +9,8 @@ namespace {
 
 /// Of a logit from its shift, whose square is finite; of exp of it next to nothing is left.
 constexpr double kLeastDistance = -1e18;
+/// The sums of all blocks of a row, each of at most this, leave its factors far within fp32's range.
+constexpr double kLargestSumOfBlock = 0x1p50;
 
 std::string str(const ForwardSpec &spec) {
   std::string text = elementName(spec.element);
@@ -20,7 +22,8 @@ std::string str(const ForwardSpec &spec) {
   if (spec.sums[static_cast<int>(RowSum::weighedLogits)] && spec.terms.classWeight) text += ",weights";
   constexpr const char *shifts[] = {"", ",no tops", ",shifts of blocks", ",raised shifts"};
   text += shifts[static_cast<int>(spec.shifts)];
-  return text + (spec.best ? ",best" : "") + (spec.flushesSmall ? ",flush" : "") + "," + spec.block.str();
+  return text + (spec.tellsRange ? ",range" : "") + (spec.best ? ",best" : "") +
+         (spec.flushesSmall ? ",flush" : "") + "," + spec.block.str();
 }
 
 /// Runs `body` if rows of the block are among [first, end), the two numbers in `rowRange`. No tile's rows are
@@ -48,6 +51,7 @@ Kernel forward(const ForwardSpec &spec) {
     terms.declare(k);
     const bool weighs = wants(RowSum::weighedLogits) && spec.terms.classWeight;
     const View classWeight = weighs ? k.input("class_weight", ElementType::f32, 1) : View();
+    const View retried = spec.tellsRange ? k.output("retry_range", ElementType::i32, 1) : View();
     const View sums = k.output("sums", ElementType::f32, 2);
     const bool tellsTops = spec.shifts != Shifts::ofRowsAlone;
     const View tops = tellsTops ? k.output("tops", ElementType::f32, 2) : View();
@@ -72,15 +76,19 @@ Kernel forward(const ForwardSpec &spec) {
       const Tile top = tellsTops ? max(ofClasses, Axis::columns) : Tile();
       Tile from = ofBlocks ? max(top, kLeastShift * number(k, 1)) : shift[rows];
       if (isRaised) from = select(top > from + kMostAboveShift, top, from);
-      const bool mayDiffer = ofBlocks || isRaised;
-      const double unit = mayDiffer ? kUnitOfBlocks : kUnitOfE;
+      const double unit = isRaised ? kUnitOfRaised : kUnitOfE;
       const Tile others = unit * expAbove(ofOthers, from);
 
       const auto sumOf = [&](RowSum s, const Tile &x) {
         k.store(rowSums[static_cast<int>(s)], rows, tile, sum(x, Axis::columns));
       };
-      k.store(sums, rows, tile, sum(others, Axis::columns));
-      if (tellsTops) k.store(tops, rows, tile, mayDiffer ? from : top);
+      const Tile total = sum(others, Axis::columns);
+      k.store(sums, rows, tile, total);
+      // Whoever says so stores the same number, the range's end.
+      if (spec.tellsRange)
+        k.scatter(retried, select(total > kLargestSumOfBlock * unit, integer(k, 1), -1),
+                  integer(k, std::numeric_limits<int32_t>::max()));
+      if (tellsTops) k.store(tops, rows, tile, ofBlocks || isRaised ? from : top);
       if (spec.best)
         k.store(best, rows, tile,
                 min(select(ofClasses == top, classes.positions(), std::numeric_limits<int32_t>::max()),

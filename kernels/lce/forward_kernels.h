@@ -8,6 +8,7 @@
 #include "compiler/element_type.h"
 #include "compiler/options.h"
 #include "compiler/target.h"
+#include "kernels/loss/dsl_helpers.h"
 #include "kernels/loss/kernels.h"
 #include "kernels/loss/terms/terms.h"
 
@@ -32,10 +33,9 @@ struct Block {
 /// those of smaller numbers do not. Of the units 2^0, 2^-4, 2^-8 … 2^-16 this one was the fastest on an H200
 /// with random logits, by 0.8 % of a call.
 constexpr double kUnitOfE = 0x1p-8;
-/// The unit of E where a row's blocks may have different shifts. Where they are raised, a shift is at most
-/// the row's largest logit beside the target's, so E of that is at least this, and f16 keeps its full
-/// precision down to 2^-16 of it.
-constexpr double kUnitOfBlocks = 0x1p2;
+/// The unit of E, of f16, where blocks' shifts are raised. A shift is at most the row's largest logit beside
+/// the target's, so E of that is at least this, and f16 keeps its full precision down to 2^-16 of it.
+constexpr double kUnitOfRaised = 0x1p2;
 /// The largest logit of a block may be so much above the row's shift: E of it is 32412 then, of f16's 65504.
 constexpr double kMostAboveShift = 9;
 
@@ -47,13 +47,17 @@ constexpr double kLeastShift = -1e38;
 /// 0 and their number, and behind it the range of rows to retry: 0 and 0. `rates`: also dz/d(x·w), its factor
 /// of the row and that of the target. `byLse`: the shifts are the rows' lse, which an earlier call made.
 /// `clearsSlots`: -1 for each class, as `storeRanks` wants it. `tellsLargest`: of each row, the largest |x|.
+/// `compaction`: the rows are numbered by this kernel, and all of them are the chunk's.
 ///
-/// (x N×H, w V×H, row C, label C[, lse N], logit terms, out xc C×H, out target C, out shift C, out retry C,
-///  out row_range 4[, out row_norm C][, out rate C, out target_rate C][, out slot V][, out largest C])
+/// (x N×H, w V×H, (row C, label C or what `RowCompaction` takes)[, lse N], logit terms, out xc C×H,
+///  out target C, out shift C, out retry C, out row_range 4[, out row_norm C][, out rate C,
+///  out target_rate C][, out slot V][, out largest C])
 struct GatherRowsSpec {
   ElementType element;
   LossTerms terms = {};
   bool rates = false, byLse = false, clearsSlots = false, tellsLargest = false;
+  std::optional<CompactRowsSpec> compaction = {};
+  int64_t rowsAtOnce = kRowsPerProgram; ///< of a program
 };
 Kernel gatherRows(const GatherRowsSpec &spec);
 constexpr int64_t kShortRow = 1024; ///< columns
@@ -82,10 +86,12 @@ enum class Shifts {
 /// One block of E, its row sums and the row maxima of its logits, without the target's logit. `best`: the
 /// maxima have it, and their columns are stored, too. A block without a row in row_range is left as it is. If
 /// `sums` have Σ stored, E is stored times the class rates. Where blocks may have different shifts, tops are
-/// those, and E and its sums are times kUnitOfBlocks.
+/// those; where they are raised, E and its sums are times kUnitOfRaised. `tellsRange`: where the sum of a
+/// block is out of range, the empty retry_range becomes all rows.
 ///
 /// (xc C×H, w V×H, label C, [shift C,] row_range 2, [row_norm C,] logit terms, [class_weight V,]
-///  out sums C×T[, out tops C×T][, out best C×T][, out each of `sums` C×T][, out e C×V]), T blocks of columns
+///  [out retry_range 2,] out sums C×T[, out tops C×T][, out best C×T][, out each of `sums` C×T][, out e
+///  C×V]), T blocks of columns
 struct ForwardSpec {
   ElementType element;
   std::optional<ElementType> exponentials; ///< their type; none when they are not stored
@@ -95,6 +101,7 @@ struct ForwardSpec {
   bool best = false;
   bool flushesSmall = false; ///< E below 2^-30 is stored as 0; the sums have all of it
   Shifts shifts = Shifts::ofRows;
+  bool tellsRange = false;
 };
 Kernel forward(const ForwardSpec &spec);
 
@@ -138,14 +145,15 @@ enum class FixUp {
   rescale  ///< the same, but where a row's blocks have different shifts, E times a factor of row and block
 };
 
-/// What is done with a row of E, of bf16, before its factors are made: E as stored is summed up, but for
-/// blocks with little of the row. `repairs`: and rows of blocks in `retry_range` get one shift, where each
+/// What is done with a row before its loss and its factors are made. E, of bf16, is summed up as stored, but
+/// for blocks with little of the row. `repairs`: rows of blocks in `retry_range` get one shift, where each
 /// block has taken its own largest logit.
 ///
-/// (e C×V[, sums C×T, tops C×T, retry_range 2])
+/// ([e C×V][, sums C×T][, tops C×T, retry_range 2]), without `sums` where the kernel has them already
 struct FinishSpec {
   Block block; ///< of `forward`
   bool repairs = false;
+  bool hasE = true; ///< else there are sums alone
   std::string str() const;
 };
 

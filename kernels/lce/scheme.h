@@ -39,7 +39,7 @@ struct Scheme : Request {
   PerRowSum<bool> rowSums = {};  ///< those that the terms and the outputs need
   bool wantsTotalsAlone = false; ///< the forward product tells sums and nothing else
   bool hasTotals = false;        ///< S itself is known before losses are, not the sums of blocks alone
-  bool joinsSums = false;        ///< of blocks that may have shifts of their own
+  bool joinsSums = false;        ///< of blocks that may have shifts of their own, before losses are made
   /// The kernel of the losses finishes rows of E, so that the logits' product has less to do for each: it
   /// sums up as stored what matters of a row, and gives it one shift where blocks took their own.
   bool finishesRows = false;

@@ -45,6 +45,18 @@ bool hasFewRows(const Scheme &scheme, const Config &config) {
   return scheme.tensorCores && rows > 0 && rows <= kFewRows; // without rows there is no program to do more
 }
 
+bool numbersAsGathered(const Scheme &scheme, const Config &config) {
+  constexpr int64_t kFewest = 1024; // each program of a few rows reads all labels
+  const bool needsNumbersBefore = scheme.terms.classWeight || scheme.isShard();
+  return hasFewRows(scheme, config) && scheme.rows <= kFewest && config.chunks(scheme) == 1 &&
+         !needsNumbersBefore;
+}
+
+bool findsSumsOutOfRange(const Scheme &scheme, const Config &config) {
+  const bool tellsSumsAlone = scheme.shifts == Shifts::ofRowsAlone && scheme.repairsShifts;
+  return hasFewRows(scheme, config) && tellsSumsAlone && !scheme.isShard();
+}
+
 bool reducesBesideOneHotSums(const Scheme &scheme, const Config &config) {
   const bool hasSums = scheme.dWeight && !scheme.hasSecondPass && !scheme.isShard();
   return scheme.reducesLoss() && hasSums && hasFewRows(scheme, config) && config.chunks(scheme) == 1;

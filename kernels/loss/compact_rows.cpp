@@ -97,6 +97,10 @@ void storeLabelStatus(KernelBuilder &k, const View &status, const View &label, c
 
 } // namespace
 
+std::string CompactRowsSpec::str() const {
+  return elementName(label) + (dHidden ? std::string(",dx=") + elementName(*dHidden) : "");
+}
+
 Kernel countRows(ElementType labelType) {
   return defineKernel("loss_count_rows", elementName(labelType), [labelType](KernelBuilder &k) {
     const View label = k.input("label", labelType, 1);
@@ -143,51 +147,57 @@ Kernel scanRows() {
   });
 }
 
+RowCompaction::RowCompaction(KernelBuilder &k, const CompactRowsSpec &spec) : k_(k), spec_(spec) {
+  constexpr ElementType i32 = ElementType::i32, f32 = ElementType::f32;
+  label_ = k.input("label", spec.label, 1);
+  ignore_ = k.index("ignore_index"), classes_ = k.index("classes"), sequence_ = k.index("sequence");
+  if (spec.counted) counts_ = k.input("counts", i32, 2), starts_ = k.input("starts", i32, 1);
+  row_ = k.output("row", i32, 1), compactLabel_ = k.output("compact_label", i32, 1);
+  validCount_ = k.output("valid_count", i32, 1), status_ = k.output("status", ElementType::i64, 1);
+  rowLoss_ = k.output("row_loss", f32, 1), lse_ = k.output("lse", f32, 1);
+  if (spec.dHidden) dHidden_ = k.output("dx", *spec.dHidden, 2);
+  rows_ = label_.dim(0);
+}
+
+RowCompaction::Rows RowCompaction::number(const Range &rows,
+                                          const std::function<void(const Tile &)> &first) const {
+  KernelBuilder &k = k_;
+  const LabelTest test(k, ignore_, classes_);
+  const Range across = rows.along(Axis::columns);
+  const UncountedRows uncounted{k, label_, test};
+  const CountedRows counted{k, label_, test, counts_, starts_};
+  const Tile before = spec_.counted ? counted.validBefore(rows.begin) : uncounted.validBefore(rows.begin);
+  const Tile mine = wide(label_[rows]), isRow = inside(k, rows, rows_), isValid = test.isValid(mine) & isRow;
+  const Tile isBesideValid = test.isValid(wide(label_[across])) & (across.positions() < rows.positions());
+  const Tile validPlace = before + count(k, isBesideValid);
+  // Rows that are not valid fill the places behind from the last one on.
+  const Tile othersBefore = rows.positions() - validPlace, fromEnd = rowCount(k, label_) - 1 - othersBefore;
+  const Tile place = select(isValid, validPlace, select(isRow, fromEnd, -1));
+  k.scatter(row_, place, select(isValid, rows.positions(), -1));
+  k.scatter(compactLabel_, place, select(isValid, cast(mine, ElementType::i32), -1));
+
+  k.store(rowLoss_, rows, tilewright::number(k, 0));
+  k.store(lse_, rows, tilewright::number(k, 0));
+  if (spec_.dHidden) {
+    const Tile unused = select(isValid, -1, rows.positions());
+    k.ifThen(anyIsThere(k, unused),
+             [&] { k.scatter(dHidden_, unused, k.whole(dHidden_.dim(1)), tilewright::number(k, 0)); });
+  }
+
+  k.ifThen(rows.begin == k.constant(0), [&] {
+    const AllRows all = spec_.counted ? counted.all() : uncounted.all();
+    k.store(validCount_, k.range(Axis::rows, k.constant(0), 1), all.valid);
+    storeLabelStatus(k, status_, label_, test, all.firstBad, sequence_);
+    if (first) first(all.valid);
+  });
+  return {isValid, mine, place};
+}
+
 Kernel compactRows(const CompactRowsSpec &spec) {
-  const std::string clears = spec.dHidden ? std::string(",dx=") + elementName(*spec.dHidden) : "";
-  const std::string specialisation = elementName(spec.label) + clears + (spec.counted ? ",counted" : "");
+  const std::string specialisation = spec.str() + (spec.counted ? ",counted" : "");
   return defineKernel("loss_compact_rows", specialisation, [spec](KernelBuilder &k) {
-    const View label = k.input("label", spec.label, 1);
-    const Index ignore = k.index("ignore_index"), classes = k.index("classes");
-    const Index sequence = k.index("sequence");
-    const View counts = spec.counted ? k.input("counts", ElementType::i32, 2) : View();
-    const View starts = spec.counted ? k.input("starts", ElementType::i32, 1) : View();
-    const View row = k.output("row", ElementType::i32, 1);
-    const View compactLabel = k.output("compact_label", ElementType::i32, 1);
-    const View validCount = k.output("valid_count", ElementType::i32, 1);
-    const View status = k.output("status", ElementType::i64, 1);
-    const View rowLoss = k.output("row_loss", ElementType::f32, 1),
-               lse = k.output("lse", ElementType::f32, 1);
-    const View dHidden = spec.dHidden ? k.output("dx", *spec.dHidden, 2) : View();
-
-    const Index n = label.dim(0);
-    const LabelTest test(k, ignore, classes);
-    const Range rows = k.blockRows(n, kBlock), across = rows.along(Axis::columns);
-    const UncountedRows uncounted{k, label, test};
-    const CountedRows counted{k, label, test, counts, starts};
-    const Tile before = spec.counted ? counted.validBefore(rows.begin) : uncounted.validBefore(rows.begin);
-    const Tile mine = wide(label[rows]), isMineValid = test.isValid(mine) & inside(k, rows, n);
-    const Tile isBesideValid = test.isValid(wide(label[across])) & (across.positions() < rows.positions());
-    const Tile place = before + count(k, isBesideValid);
-    // Rows that are not valid fill the places behind from the last one on.
-    const Tile othersBefore = rows.positions() - place, fromEnd = rowCount(k, label) - 1 - othersBefore;
-    const Tile target = select(isMineValid, place, select(inside(k, rows, n), fromEnd, -1));
-    k.scatter(row, target, select(isMineValid, rows.positions(), -1));
-    k.scatter(compactLabel, target, select(isMineValid, cast(mine, ElementType::i32), -1));
-
-    k.store(rowLoss, rows, number(k, 0));
-    k.store(lse, rows, number(k, 0));
-    if (spec.dHidden) {
-      const Tile unused = select(isMineValid, -1, rows.positions());
-      k.ifThen(anyIsThere(k, unused),
-               [&] { k.scatter(dHidden, unused, k.whole(dHidden.dim(1)), number(k, 0)); });
-    }
-
-    k.ifThen(rows.begin == k.constant(0), [&] {
-      const AllRows all = spec.counted ? counted.all() : uncounted.all();
-      k.store(validCount, k.range(Axis::rows, k.constant(0), 1), all.valid);
-      storeLabelStatus(k, status, label, test, all.firstBad, sequence);
-    });
+    const RowCompaction compaction(k, spec);
+    compaction.number(k.blockRows(compaction.rows(), kBlock));
   });
 }
 

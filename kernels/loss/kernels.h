@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -24,8 +25,30 @@ struct CompactRowsSpec {
   ElementType label;
   std::optional<ElementType> dHidden; ///< its type, when there is one to clear
   bool counted = false;
+  std::string str() const; ///< of the others
 };
 Kernel compactRows(const CompactRowsSpec &spec);
+
+/// The same in a kernel that does more with the rows. Its parameters are the kernel's next ones.
+class RowCompaction {
+public:
+  struct Rows {
+    Tile isValid, label; ///< truth values, i64
+    Tile place;          ///< what numbers them, i32: the row's place among all, -1 past the last row
+  };
+
+  RowCompaction(KernelBuilder &k, const CompactRowsSpec &spec);
+  const Index &rows() const { return rows_; }
+  /// Numbers a program's rows and stores all that is told of them. `first`: what the first program does, too,
+  /// which is given the number of valid rows.
+  Rows number(const Range &rows, const std::function<void(const Tile &)> &first = {}) const;
+
+private:
+  KernelBuilder &k_;
+  CompactRowsSpec spec_;
+  Index ignore_, classes_, sequence_, rows_;
+  View label_, counts_, starts_, row_, compactLabel_, validCount_, status_, rowLoss_, lse_, dHidden_;
+};
 
 constexpr int64_t kMostUncountedRows = 16384;
 constexpr int64_t kCountedRows = 512;  ///< of a block: B = N / kCountedRows, rounded up

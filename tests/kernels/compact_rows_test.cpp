@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/base/integers.h"
+#include "kernels/lce/forward_kernels.h"
 #include "kernels/loss/kernels.h"
 #include "runtime/call_status.h"
 #include "tests/support/device_tensor.h"
@@ -123,6 +124,65 @@ TEST_P(CompactRows, OfLabelsThatAreAllAlike) {
   for (const bool counted : {false, true})
     for (const int64_t label : {int64_t(0), kIgnored})
       check(Labels(isFast() ? 20000 : 700, label), i32, counted);
+}
+
+/// A chunk as linear cross entropy gathers it.
+struct GatheredRows {
+  DeviceTensor xc, target, shift, retry, rowRange;
+  GatheredRows(Device &device, int64_t rows, int64_t hidden)
+      : xc(DeviceTensor::matrix(device, ElementType::bf16, rows, hidden)),
+        target(DeviceTensor::vector(device, f32, rows)), shift(DeviceTensor::vector(device, f32, rows)),
+        retry(DeviceTensor::vector(device, i32, rows)), rowRange(DeviceTensor::vector(device, i32, 4)) {
+    for (DeviceTensor *tensor : {&xc, &target, &shift, &retry, &rowRange})
+      tensor->poison();
+  }
+};
+
+// Linear cross entropy's kernel that copies rows numbers few of them, too.
+TEST_P(CompactRows, AreGatheredAsTheyAreNumbered) {
+  constexpr int64_t kWidth = 24;
+  for (const int64_t rows : {1, 8, 37, 300}) {
+    Labels label = labels(rows);
+    if (rows == 37) label[20] = kClasses, label[30] = -1;
+    if (rows == 8) std::fill(label.begin(), label.end(), kIgnored);
+    SCOPED_TRACE(testing::Message() << rows << " rows");
+    const auto randomMatrix = [&](int64_t count) {
+      std::vector<double> values(count * kWidth);
+      std::normal_distribution<double> normal;
+      for (double &value : values)
+        value = rounded(normal(random), ElementType::bf16);
+      return DeviceTensor::matrix(device, ElementType::bf16, count, kWidth, values);
+    };
+    const DeviceTensor x = randomMatrix(rows), w = randomMatrix(kClasses);
+    const RowsMemory first(device, label, ElementType::i64), together(device, label, ElementType::i64);
+    const GatheredRows want(device, rows, kWidth), got(device, rows, kWidth);
+    const auto addResults = [](std::vector<KernelArgument> &arguments, const GatheredRows &to) {
+      for (const DeviceTensor *tensor : {&to.xc, &to.target, &to.shift, &to.retry, &to.rowRange})
+        arguments.push_back(tensor->ref());
+    };
+
+    run(first, false);
+    lce::GatherRowsSpec spec{ElementType::bf16};
+    std::vector<KernelArgument> arguments = {x.ref(), w.ref(), first.row.ref(), first.compactLabel.ref()};
+    addResults(arguments, want);
+    launches.launch(lce::gatherRows(spec), arguments);
+
+    spec.compaction = {ElementType::i64, f32};
+    arguments = {x.ref(), w.ref(), together.label.ref(), kIgnored, kClasses, kSequence};
+    for (const DeviceTensor *tensor : {&together.row, &together.compactLabel, &together.validCount,
+                                       &together.status, &together.rowLoss, &together.lse, &together.dHidden})
+      arguments.push_back(tensor->ref());
+    addResults(arguments, got);
+    launches.launch(lce::gatherRows(spec), arguments);
+
+    for (const auto member :
+         {&RowsMemory::row, &RowsMemory::compactLabel, &RowsMemory::validCount, &RowsMemory::status,
+          &RowsMemory::rowLoss, &RowsMemory::lse, &RowsMemory::dHidden})
+      EXPECT_EQ((together.*member).get(), (first.*member).get());
+    for (const auto member : {&GatheredRows::xc, &GatheredRows::target, &GatheredRows::shift,
+                              &GatheredRows::retry, &GatheredRows::rowRange})
+      EXPECT_EQ((got.*member).get(), (want.*member).get());
+  }
 }
 
 TEST_P(CompactRows, ReportsTheFirstBadLabel) {

@@ -17,6 +17,8 @@ Operand compare(const Operation &op, const std::vector<Operand> &x) {
   // Of floats, true where either is no number.
   if (how == "ltu") return with([](auto p, auto q) { return !(p >= q); });
   if (how == "gtu") return with([](auto p, auto q) { return !(p <= q); });
+  if (how == "leu") return with([](auto p, auto q) { return !(p > q); });
+  if (how == "geu") return with([](auto p, auto q) { return !(p < q); });
   if (how == "equ") return with([](auto p, auto q) { return !(p < q || p > q); });
   if (how == "neu") return with([](auto p, auto q) { return !(p == q); });
   if (how == "le") return with([](auto p, auto q) { return p <= q; });

@@ -106,6 +106,8 @@ void emitHiddenGradient(Emitter &emitter);
 void emitSecondPass(Emitter &emitter);
 void emitFinish(Emitter &emitter); ///< what is made of all chunks
 
+/// Of `RowCompaction`.
+void addCompactionArguments(Emitter &emitter, StepArguments &arguments);
 CombineSpec combineSpec(const Scheme &scheme);
 /// Of the kernel that has this spec, from the row terms on.
 void addCombineArguments(Emitter &emitter, StepArguments &arguments);

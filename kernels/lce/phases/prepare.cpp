@@ -2,24 +2,33 @@
 
 namespace tilewright::lce {
 
+static void addLabels(Emitter &m, StepArguments &arguments) {
+  arguments.tensor(tensor::label).index(m.values.options.ignoreIndex).index(m.s.allClasses());
+}
+
+void addCompactionArguments(Emitter &m, StepArguments &arguments) {
+  addLabels(m, arguments);
+  arguments.sequence().tensors({tensor::rowCounts, tensor::rowStarts});
+  arguments.tensors({tensor::row, m.globalLabels(), tensor::validCount, tensor::status, tensor::rowLoss,
+                     tensor::lse, tensor::dHidden});
+}
+
 void emitCompaction(Emitter &m) {
   if (m.s.rows == 0) m.fill(tensor::validCount, 0).tag = kPreparesProducts; // which no program sets then
   for (const TensorId ofRows : {tensor::entropy, tensor::correct, tensor::top, tensor::norm})
     if (m.has(ofRows)) m.fill(ofRows, 0); // what ignored rows keep
   if (m.has(tensor::argmax)) m.fill(tensor::argmax, 0xFF);
-  const auto labels = [&] {
-    return m.arguments().tensor(tensor::label).index(m.values.options.ignoreIndex).index(m.s.allClasses());
-  };
+  if (numbersAsGathered(m.s, m.c)) return;
   const bool isCounted = m.has(tensor::rowCounts);
   if (isCounted) {
-    m.launch(m.kernel(countRows(m.s.label)), labels().tensor(tensor::rowCounts)).tag = kPreparesProducts;
+    StepArguments counts = m.arguments();
+    addLabels(m, counts);
+    m.launch(m.kernel(countRows(m.s.label)), counts.tensor(tensor::rowCounts)).tag = kPreparesProducts;
     m.launch(m.kernel(scanRows()), m.arguments().tensors({tensor::rowCounts, tensor::rowStarts})).tag =
         kPreparesProducts;
   }
-  StepArguments arguments = labels();
-  arguments.sequence().tensors({tensor::rowCounts, tensor::rowStarts});
-  arguments.tensors({tensor::row, m.globalLabels(), tensor::validCount, tensor::status, tensor::rowLoss,
-                     tensor::lse, tensor::dHidden});
+  StepArguments arguments = m.arguments();
+  addCompactionArguments(m, arguments);
   m.launch(m.kernel(compactRows({m.s.label, m.s.dHidden, isCounted})), arguments).tag = kPreparesProducts;
 }
 
