@@ -223,14 +223,16 @@ TEST(PlanForHopper, NarrowHeadsAddUpInABuffer) {
   EXPECT_FALSE(plan(p, Variant::automatic, int64_t(600) << 20, h200())->inPlace);
 }
 
-TEST(PlanForHopper, ALossOfOneStripOfRowsTakesTurns) {
-  const auto rolesOf = [](int64_t rows) {
+TEST(PlanForHopper, ALossOfOneStripOfRowsTakesWideTiles) {
+  const auto tilesOf = [](int64_t rows) {
     Request p = hopperProblem(rows, 4096, 128256);
     p.dHidden = p.dWeight = std::nullopt;
-    return plan(p, Variant::automatic, 0, h200())->forward.roles;
+    const Product product = plan(p, Variant::automatic, 0, h200())->forward;
+    return product.block.str() + (product.clusterCtas == 2 ? " in pairs" : "");
   };
-  EXPECT_EQ(rolesOf(256), Schedule::WarpRoles::pingPong);
-  EXPECT_EQ(rolesOf(4096), Schedule::WarpRoles::cooperative);
+  EXPECT_EQ(tilesOf(128), "128x256");
+  EXPECT_EQ(tilesOf(256), "128x256");
+  EXPECT_EQ(tilesOf(4096), "256x192 in pairs");
 }
 
 TEST(PlanForHopper, RecomputesTheMainShapeInAQuarterOfAGiB) {
