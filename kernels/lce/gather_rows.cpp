@@ -39,7 +39,7 @@ ChunkRows numberedRows(KernelBuilder &k, const View &row, const View &label, con
 
 ChunkRows numberRows(KernelBuilder &k, const RowCompaction &compaction, const View &rowRange,
                      const Range &rows) {
-  const RowCompaction::Rows mine = compaction.number(rows, [&](const Tile &validRows) {
+  const RowCompaction::Rows mine = compaction.compact(rows, [&](const Tile &validRows) {
     storeZeros(k, rowRange);
     storeAt(k, rowRange, 1, validRows);
   });

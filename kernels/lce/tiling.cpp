@@ -144,9 +144,10 @@ std::vector<Product> logitsCandidates(const Scheme &scheme, ProductKind kind, co
   if (shape.depth < (isStored ? speedOf(device).deepLogits : kDeepSums)) return {inTurn};
   const Product large = productOf({256, 192}, Roles::cooperative, 2);
   if (shape.rows > large.block.rows) return {large, inTurn};
-  // In a single strip of rows all of these read each operand once. Of 256×2048×128256 an H200 and an H100
-  // take 1.5 to 3 % less for the loss alone in wide tiles than in turns, and 2 to 5 % more in large ones.
-  // Stored logits took as long in wide tiles as in turns (from PyTorch, 2026-11-27).
+  // In a single strip of rows all of these read each operand once. For the loss alone of 256×2048×128256 an
+  // H100 and an H200 take 1.6 and 3 % less in wide tiles than in turns, an H200 5 % more in large ones.
+  // Stored logits take an H100 as long in wide tiles as in turns (from PyTorch, configurations in turn,
+  // 2026-11-27).
   if (isStored) return {inTurn, large};
   return {productOf({128, 256}, Roles::cooperative, 1), inTurn, large};
 }

@@ -159,8 +159,8 @@ RowCompaction::RowCompaction(KernelBuilder &k, const CompactRowsSpec &spec) : k_
   rows_ = label_.dim(0);
 }
 
-RowCompaction::Rows RowCompaction::number(const Range &rows,
-                                          const std::function<void(const Tile &)> &first) const {
+RowCompaction::Rows RowCompaction::compact(const Range &rows,
+                                           const std::function<void(const Tile &)> &first) const {
   KernelBuilder &k = k_;
   const LabelTest test(k, ignore_, classes_);
   const Range across = rows.along(Axis::columns);
@@ -176,12 +176,12 @@ RowCompaction::Rows RowCompaction::number(const Range &rows,
   k.scatter(row_, place, select(isValid, rows.positions(), -1));
   k.scatter(compactLabel_, place, select(isValid, cast(mine, ElementType::i32), -1));
 
-  k.store(rowLoss_, rows, tilewright::number(k, 0));
-  k.store(lse_, rows, tilewright::number(k, 0));
+  k.store(rowLoss_, rows, number(k, 0));
+  k.store(lse_, rows, number(k, 0));
   if (spec_.dHidden) {
     const Tile unused = select(isValid, -1, rows.positions());
     k.ifThen(anyIsThere(k, unused),
-             [&] { k.scatter(dHidden_, unused, k.whole(dHidden_.dim(1)), tilewright::number(k, 0)); });
+             [&] { k.scatter(dHidden_, unused, k.whole(dHidden_.dim(1)), number(k, 0)); });
   }
 
   k.ifThen(rows.begin == k.constant(0), [&] {
@@ -197,7 +197,7 @@ Kernel compactRows(const CompactRowsSpec &spec) {
   const std::string specialisation = spec.str() + (spec.counted ? ",counted" : "");
   return defineKernel("loss_compact_rows", specialisation, [spec](KernelBuilder &k) {
     const RowCompaction compaction(k, spec);
-    compaction.number(k.blockRows(compaction.rows(), kBlock));
+    compaction.compact(k.blockRows(compaction.rows(), kBlock));
   });
 }
 

@@ -41,7 +41,7 @@ public:
   const Index &rows() const { return rows_; }
   /// Numbers a program's rows and stores all that is told of them. `first`: what the first program does, too,
   /// which is given the number of valid rows.
-  Rows number(const Range &rows, const std::function<void(const Tile &)> &first = {}) const;
+  Rows compact(const Range &rows, const std::function<void(const Tile &)> &first = {}) const;
 
 private:
   KernelBuilder &k_;
