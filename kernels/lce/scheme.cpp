@@ -50,6 +50,11 @@ Shifts shiftsOf(const Scheme &s) {
   return s.wantsTotalsAlone || s.finishesRows || s.shiftsByLse ? Shifts::ofRowsAlone : Shifts::ofRows;
 }
 
+bool checksWithLogitsOf(const Scheme &s) {
+  const bool tellsSumsAlone = s.shifts == Shifts::ofRowsAlone && s.repairsShifts;
+  return tellsSumsAlone && s.tensorCores && !s.isShard() && 0 < s.rows && s.rows <= kFewRows;
+}
+
 } // namespace
 
 Scheme schemeFor(const Request &request, Variant variant) {
@@ -74,8 +79,9 @@ Scheme schemeFor(const Request &request, Variant variant) {
   s.shiftsByLse = s.pass == CallPass::backward && s.fixUp != FixUp::rescale;
   s.shifts = shiftsOf(s);
   s.repairsShifts = s.shifts != Shifts::raised && s.pass == CallPass::fused;
-  s.joinsSums = s.wantsTotalsAlone || s.fixUp == FixUp::rescale;
-  s.hasTotals = s.joinsSums || (s.finishesRows && s.repairsShifts);
+  s.checksWithLogits = checksWithLogitsOf(s);
+  s.joinsSums = s.fixUp == FixUp::rescale || (s.wantsTotalsAlone && !s.checksWithLogits);
+  s.hasTotals = s.joinsSums || (s.finishesRows && s.repairsShifts && !s.checksWithLogits);
   s.flushesSmall = s.flushSmallProbabilities && s.exponentials != ElementType::f32;
   return s;
 }
@@ -97,6 +103,7 @@ std::string Scheme::str() const {
   say(fixUp == FixUp::inPlace, "fix-up in place");
   say(fixUp == FixUp::again, "fix-up by another product");
   say(fixUp == FixUp::rescale, "fix-up by scaling of rows out of range");
+  say(checksWithLogits, "checked with logits");
   say(hasTotals, "totals before losses");
   for (int sum = 0; sum < kRowSums; ++sum)
     say(rowSums[sum], rowSumName(sum));

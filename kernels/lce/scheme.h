@@ -8,6 +8,9 @@
 
 namespace tilewright::lce {
 
+/// Of a GPU, which takes no longer to compare all pairs of them than for one launch more.
+constexpr int64_t kFewRows = 2048;
+
 /// The products: the logits, dX and dW; and the logits once more, of a slice of the classes.
 enum class ProductKind { forward, dHidden, dWeight, again };
 constexpr bool isOfLogits(ProductKind kind) {
@@ -39,7 +42,10 @@ struct Scheme : Request {
   PerRowSum<bool> rowSums = {};  ///< those that the terms and the outputs need
   bool wantsTotalsAlone = false; ///< the forward product tells sums and nothing else
   bool hasTotals = false;        ///< S itself is known before losses are, not the sums of blocks alone
-  bool joinsSums = false;        ///< of blocks that may have shifts of their own, before losses are made
+  bool joinsSums = false;        ///< of blocks that may have shifts of their own
+  /// Neither: the kernel of the logits finds sums that are out of range, and that of the losses adds them up.
+  /// Few rows take two launches less for it.
+  bool checksWithLogits = false;
   /// The kernel of the losses finishes rows of E, so that the logits' product has less to do for each: it
   /// sums up as stored what matters of a row, and gives it one shift where blocks took their own.
   bool finishesRows = false;

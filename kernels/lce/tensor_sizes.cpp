@@ -27,9 +27,6 @@ int64_t bytesOfSlice(const Scheme &scheme, const Config &config, int64_t most) {
   return bytesOfE(scheme, scheme.rows, classes) + bytesOfU(scheme, config, classes);
 }
 
-/// Of a GPU, which takes no longer to compare all pairs of them than for one launch more.
-static constexpr int64_t kFewRows = 2048;
-
 bool comparesAllPairs(const Scheme &scheme, const Config &config) {
   constexpr int64_t kFewOnCpu = 1024; // whose only thread takes no longer for it than for counting
   return config.weightRows(scheme) <= (scheme.tensorCores ? kFewRows : kFewOnCpu);
@@ -50,11 +47,6 @@ bool numbersAsGathered(const Scheme &scheme, const Config &config) {
   const bool needsNumbersBefore = scheme.terms.classWeight || scheme.isShard();
   return hasFewRows(scheme, config) && scheme.rows <= kFewest && config.chunks(scheme) == 1 &&
          !needsNumbersBefore;
-}
-
-bool findsSumsOutOfRange(const Scheme &scheme, const Config &config) {
-  const bool tellsSumsAlone = scheme.shifts == Shifts::ofRowsAlone && scheme.repairsShifts;
-  return hasFewRows(scheme, config) && tellsSumsAlone && !scheme.isShard();
 }
 
 bool reducesBesideOneHotSums(const Scheme &scheme, const Config &config) {

@@ -150,8 +150,7 @@ private:
     if (s_.shifts != Shifts::ofRowsAlone || s_.repairsShifts)
       ofTiles(tensor::tops, "tops", f32, s_.isShard() && s_.fixUp != FixUp::rescale ? summed : phase::fixUp);
     if (s_.outputs.best) ofTiles(tensor::best, "best", i32, summed);
-    if (s_.hasTotals && !findsSumsOutOfRange(s_, c_))
-      ofChunk(tensor::total, "total", f32, phase::forward, summed);
+    if (s_.hasTotals) ofChunk(tensor::total, "total", f32, phase::forward, summed);
     for (int sum = 0; sum < kRowSums; ++sum)
       if (s_.rowSums[sum]) ofTiles(tensor::rowSums + sum, rowSumName(sum), f32, summed);
     if (!s_.keepsExponentials) return;

@@ -189,8 +189,6 @@ bool hasFewRows(const Scheme &scheme, const Config &config);
 /// Whether the kernel that gathers rows numbers them, too: few, which are one chunk and which nothing else
 /// needs before.
 bool numbersAsGathered(const Scheme &scheme, const Config &config);
-/// Whether the kernel of the logits finds rows whose sums are out of range, lest there is a launch for it.
-bool findsSumsOutOfRange(const Scheme &scheme, const Config &config);
 /// Whether the kernel of the one-hot sums reduces the losses, too: of few rows, which are one chunk.
 bool reducesBesideOneHotSums(const Scheme &scheme, const Config &config);
 /// Whether the kernel that makes losses sorts the chunk's rows, too.

@@ -12,10 +12,9 @@ TEST(Scheme, SaysWhatWasChosen) {
                               "before losses, dw normalised");
   p.element = ElementType::bf16;
   p.flushSmallProbabilities = p.terms.labelSmoothing = true;
-  EXPECT_EQ(recomputed(p).str(),
-            "E bf16, small ones flushed, shifts of rows, repaired, totals before losses, "
-            "weighed logits, rows finished with their losses, uniform part added to "
-            "products, second pass for dw and db");
+  EXPECT_EQ(recomputed(p).str(), "E bf16, small ones flushed, shifts of rows, repaired, checked with logits, "
+                                 "weighed logits, rows finished with their losses, uniform part added to "
+                                 "products, second pass for dw and db");
   p.pass = CallPass::backward;
   p.terms.softcap = true;
   EXPECT_EQ(chunked(p).str(),

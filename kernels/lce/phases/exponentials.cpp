@@ -67,7 +67,7 @@ int forwardKernel(Emitter &m, Shifts shifts, int tag) {
   if (stores) spec.exponentials = m.s.exponentials;
   spec.flushesSmall = m.s.flushesSmall && stores && shifts == m.s.shifts && shifts != Shifts::raised;
   spec.shifts = shifts;
-  spec.tellsRange = isFirst && findsSumsOutOfRange(m.s, m.c);
+  spec.tellsRange = isFirst && m.s.checksWithLogits;
   CompileOptions options = m.optionsFor(ProductKind::forward);
   // Hardly a row is made again: one order of tiles, and so one kernel, will do for all numbers of rows.
   if (shifts != m.s.shifts) options.schedule.rasterRows = 0;
@@ -85,7 +85,7 @@ Step &launchForward(Emitter &m, int kernel, Shifts shifts, const RowWindow &rang
   // Blocks take shifts of their own in a second product, when what options need is known already.
   const bool isFirst = shifts != Shifts::ofBlocks;
   if (isFirst && m.s.terms.labelSmoothing) arguments.tensor(m.classWeights());
-  if (isFirst && findsSumsOutOfRange(m.s, m.c)) arguments.tensor(tensor::rowRange, kRetried);
+  if (isFirst && m.s.checksWithLogits) arguments.tensor(tensor::rowRange, kRetried);
   arguments.tensor(tensor::sums);
   if (shifts != Shifts::ofRowsAlone) arguments.tensor(tensor::tops);
   if (isFirst) {
@@ -100,7 +100,7 @@ Step &launchForward(Emitter &m, int kernel, Shifts shifts, const RowWindow &rang
 /// Which rows' sums are out of range.
 void checkSums(Emitter &m) {
   const bool tellsRange = hasFewRows(m.s, m.c);
-  const bool tellsTotals = m.has(tensor::total);
+  const bool tellsTotals = m.s.hasTotals;
   const int check =
       m.kernel(tellsTotals ? totalSums(tellsRange) : checkShifts(tellsRange), rowSumOptions(m.target));
   const std::initializer_list<TensorId> sums = {tensor::sums, tensor::total, tensor::retry};
@@ -116,7 +116,7 @@ void checkSums(Emitter &m) {
 /// return at once, and where there are none, all do. Where the first ones told no largest logits, each block
 /// takes its own as its shift.
 void repair(Emitter &m, int kernel) {
-  if (!findsSumsOutOfRange(m.s, m.c)) checkSums(m);
+  if (!m.s.checksWithLogits) checkSums(m);
   if (m.s.shifts == Shifts::ofRowsAlone)
     launchForward(m, forwardKernel(m, Shifts::ofBlocks, kRepairsShifts), Shifts::ofBlocks, kRetried);
   else
@@ -138,12 +138,11 @@ CombineSpec combineSpec(const Scheme &s) {
 }
 
 void emitCombination(Emitter &m) {
-  const bool hasTotals = m.has(tensor::total);
-  const bool finishes = m.s.finishesRows || findsSumsOutOfRange(m.s, m.c);
-  StepArguments arguments = m.arguments().tensor(hasTotals ? tensor::total : tensor::sums);
+  const bool finishes = m.s.finishesRows || m.s.checksWithLogits;
+  StepArguments arguments = m.arguments().tensor(m.s.hasTotals ? tensor::total : tensor::sums);
   if (m.s.finishesRows) arguments.tensor(tensor::e);
   if (finishes && m.s.repairsShifts) {
-    if (hasTotals) arguments.tensor(tensor::sums);
+    if (m.s.hasTotals) arguments.tensor(tensor::sums);
     arguments.tensor(tensor::tops).tensor(tensor::rowRange, kRetried);
   }
   arguments.tensors({tensor::target, tensor::shift, tensor::row, tensor::compactLabel});
@@ -154,7 +153,6 @@ void emitCombination(Emitter &m) {
   addCombineArguments(m, arguments);
   CombineSpec spec = combineSpec(m.s);
   spec.ranksLabels = ranksInCombine(m.s, m.c);
-  spec.hasTotals = hasTotals;
   if (finishes) spec.finish = {m.c.forward.block, m.s.repairsShifts, m.s.finishesRows};
   if (m.target == TargetKind::cpu) spec.rowsAtOnce = kRowsOnCpu;
   if (spec.ranksLabels) arguments.tensors({tensor::order, tensor::run, tensor::slot});
@@ -179,7 +177,7 @@ void emitExponentials(Emitter &m) {
   const int kernel = forwardKernel(m, m.s.shifts, tagOf(ProductKind::forward));
   launchForward(m, kernel, m.s.shifts, kValid).tag = tagOf(ProductKind::forward);
   if (m.s.repairsShifts) repair(m, kernel);
-  if (m.s.joinsSums && m.has(tensor::total))
+  if (m.s.joinsSums)
     m.launch(m.kernel(joinSums(m.has(tensor::unitOfE)), rowSumOptions(m.target)),
              m.arguments().tensors(
                  {tensor::sums, tensor::tops, tensor::retry, tensor::total, tensor::shift, tensor::unitOfE}));
