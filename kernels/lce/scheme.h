@@ -8,7 +8,7 @@
 
 namespace tilewright::lce {
 
-/// Of a GPU, which takes no longer to compare all pairs of them than for one launch more.
+/// Rows of which a GPU compares all pairs in no more time than one launch takes.
 constexpr int64_t kFewRows = 2048;
 
 /// The products: the logits, dX and dW; and the logits once more, of a slice of the classes.
@@ -43,8 +43,8 @@ struct Scheme : Request {
   bool wantsTotalsAlone = false; ///< the forward product tells sums and nothing else
   bool hasTotals = false;        ///< S itself is known before losses are, not the sums of blocks alone
   bool joinsSums = false;        ///< of blocks that may have shifts of their own
-  /// Neither: the kernel of the logits finds sums that are out of range, and that of the losses adds them up.
-  /// Few rows take two launches less for it.
+  /// Few rows need no launch between logits and losses: the kernel of the logits finds sums that are out of
+  /// range, and that of the losses adds up the blocks' sums.
   bool checksWithLogits = false;
   /// The kernel of the losses finishes rows of E, so that the logits' product has less to do for each: it
   /// sums up as stored what matters of a row, and gives it one shift where blocks took their own.

@@ -84,22 +84,25 @@ protected:
     return DeviceTensor::vector(device, element, values);
   }
   DeviceTensor result() { return DeviceTensor::vector(device, f32, kRows); }
+  DeviceTensor blocks(const Numbers &values) {
+    return DeviceTensor::matrix(device, f32, kRows, kBlocks, values);
+  }
+  DeviceTensor rowNumbers() {
+    Numbers numbers(kRows);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return vector(i32, numbers);
+  }
 
   /// `hasTotals`: of rows that were not made again, the sums of all blocks are known.
   void combine(const Made &made, bool hasTotals) {
     lce::CombineSpec spec{lce::CombineSpec::Gradients{bf16, bf16, {}}};
     spec.gradients->scalesRows = false;
     spec.finish = {kBlock, true}, spec.hasTotals = hasTotals;
-    const auto blocks = [&](const Numbers &values) {
-      return DeviceTensor::matrix(device, f32, kRows, kBlocks, values);
-    };
-    Numbers numbers(kRows);
-    std::iota(numbers.begin(), numbers.end(), 0);
     e = DeviceTensor::matrix(device, bf16, kRows, kClasses, made.e), shift = vector(f32, made.shift);
     loss = result(), lse = result(), scale = result(), oneHot = result();
     const DeviceTensor total = vector(f32, made.total), sums = blocks(made.sums), tops = blocks(made.tops);
     const DeviceTensor range = vector(i32, {kRetried, kRetried + 1}), target = vector(f32, made.shift);
-    const DeviceTensor row = vector(i32, numbers), label = vector(i32, made.label);
+    const DeviceTensor row = rowNumbers(), label = vector(i32, made.label);
     const DeviceTensor valid = vector(i32, {static_cast<double>(kRows)});
     std::vector<KernelArgument> arguments = {total.ref(), e.ref(), sums.ref(), tops.ref(), range.ref()};
     if (!hasTotals) arguments = {sums.ref(), e.ref(), tops.ref(), range.ref()};
@@ -159,14 +162,11 @@ TEST_P(FinishRow, JoinsTheSumsOfALossAlone) {
   Made made(3);
   lce::CombineSpec spec;
   spec.finish = {kBlock, true, false};
-  const DeviceTensor sums = DeviceTensor::matrix(device, f32, kRows, kBlocks, made.sums);
   for (int64_t i = 0; i < kRows * kBlocks; ++i)
     if (!isMadeAgain(i / kBlocks)) made.tops[i] = std::numeric_limits<double>::quiet_NaN(); // nobody wrote it
-  const DeviceTensor tops = DeviceTensor::matrix(device, f32, kRows, kBlocks, made.tops);
+  const DeviceTensor sums = blocks(made.sums), tops = blocks(made.tops);
   const DeviceTensor range = vector(i32, {kRetried, kRetried + 1}), label = vector(i32, made.label);
-  Numbers numbers(kRows);
-  std::iota(numbers.begin(), numbers.end(), 0);
-  const DeviceTensor row = vector(i32, numbers), target = vector(f32, made.shift);
+  const DeviceTensor row = rowNumbers(), target = vector(f32, made.shift);
   shift = vector(f32, made.shift), loss = result(), lse = result();
   launches.launch(lce::combine(spec), {sums.ref(), tops.ref(), range.ref(), target.ref(), shift.ref(),
                                        row.ref(), label.ref(), loss.ref(), lse.ref()});

@@ -59,15 +59,20 @@ void estimateShifts(Emitter &m) {
       .tag = kPreparesProducts;
 }
 
+/// Blocks take shifts of their own in a second product, when what options need is known already.
+bool isFirst(Shifts shifts) { return shifts != Shifts::ofBlocks; }
+
+/// Whether the product finds sums that are out of range; the second one mends them.
+bool tellsRange(const Emitter &m, Shifts shifts) { return isFirst(shifts) && m.s.checksWithLogits; }
+
 int forwardKernel(Emitter &m, Shifts shifts, int tag) {
   const bool stores = m.s.keepsExponentials && m.s.fixUp != FixUp::again;
   ForwardSpec spec{m.s.element, std::nullopt, m.c.forward.block, m.s.terms};
-  const bool isFirst = shifts != Shifts::ofBlocks; // see launchForward
-  if (isFirst) spec.sums = m.s.rowSums, spec.best = m.s.outputs.best;
+  if (isFirst(shifts)) spec.sums = m.s.rowSums, spec.best = m.s.outputs.best;
   if (stores) spec.exponentials = m.s.exponentials;
   spec.flushesSmall = m.s.flushesSmall && stores && shifts == m.s.shifts && shifts != Shifts::raised;
   spec.shifts = shifts;
-  spec.tellsRange = isFirst && m.s.checksWithLogits;
+  spec.tellsRange = tellsRange(m, shifts);
   CompileOptions options = m.optionsFor(ProductKind::forward);
   // Hardly a row is made again: one order of tiles, and so one kernel, will do for all numbers of rows.
   if (shifts != m.s.shifts) options.schedule.rasterRows = 0;
@@ -78,17 +83,14 @@ int forwardKernel(Emitter &m, Shifts shifts, int tag) {
 Step &launchForward(Emitter &m, int kernel, Shifts shifts, const RowWindow &range) {
   StepArguments arguments = m.arguments();
   arguments.tensors({tensor::xc, tensor::weight, tensor::compactLabel});
-  if (shifts != Shifts::ofBlocks)
-    arguments.tensor(shifts == Shifts::raised ? tensor::sampleTop : tensor::shift);
+  if (isFirst(shifts)) arguments.tensor(shifts == Shifts::raised ? tensor::sampleTop : tensor::shift);
   arguments.tensor(tensor::rowRange, range).tensor(tensor::rowNorm);
   m.logitTerms.bind(m.values, arguments);
-  // Blocks take shifts of their own in a second product, when what options need is known already.
-  const bool isFirst = shifts != Shifts::ofBlocks;
-  if (isFirst && m.s.terms.labelSmoothing) arguments.tensor(m.classWeights());
-  if (isFirst && m.s.checksWithLogits) arguments.tensor(tensor::rowRange, kRetried);
+  if (isFirst(shifts) && m.s.terms.labelSmoothing) arguments.tensor(m.classWeights());
+  if (tellsRange(m, shifts)) arguments.tensor(tensor::rowRange, kRetried);
   arguments.tensor(tensor::sums);
   if (shifts != Shifts::ofRowsAlone) arguments.tensor(tensor::tops);
-  if (isFirst) {
+  if (isFirst(shifts)) {
     arguments.tensor(tensor::best);
     for (int sum = 0; sum < kRowSums; ++sum)
       arguments.tensor(tensor::rowSums + sum);
