@@ -34,6 +34,7 @@ std::string CompileOptions::str() const {
   return "contractionStep=" + std::to_string(schedule.contractionStep) +
          " stages=" + std::to_string(schedule.stages) + " warps=" + std::to_string(schedule.warps) +
          " roles=" + warpRolesName(schedule.roles) + " clusterCtas=" + std::to_string(schedule.clusterCtas) +
+         " swapsOperands=" + std::to_string(schedule.swapsOperands) +
          " rasterRows=" + std::to_string(schedule.rasterRows) +
          " rowBlock=" + std::to_string(schedule.rowBlock) +
          " rowUnroll=" + std::to_string(schedule.rowUnroll) +

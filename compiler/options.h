@@ -23,12 +23,14 @@ struct Schedule {
   int stages = 0; ///< nvptx: of the copies that feed a product; 0: as many as pay
   int warps = 0;  ///< nvptx: of one program; 0: by its tiles
   WarpRoles roles = WarpRoles::automatic;
-  int clusterCtas = 0;  ///< nvptx, with roles: neighbouring tiles whose programs share the copies of the
-                        ///< operand that is the same for all, 1 or 2; 0: chosen
-  int rasterRows = 0;   ///< nvptx: tiles of so many rows of blocks are walked column by column, so that
-                        ///< operands stay in L2; 0: chosen
-  int64_t rowBlock = 0; ///< columns of a streamed row's blocks; 0: chosen
-  int rowUnroll = 0;    ///< so many of those blocks are one in the row's interior; 0: chosen
+  int clusterCtas = 0; ///< nvptx, with roles: neighbouring tiles whose programs share the copies of the
+                       ///< operand that is the same for all, 1 or 2; 0: chosen
+  bool swapsOperands = false; ///< sm_90a, with roles: the tensor cores compute a tile's transpose, so that
+                              ///< the left operand of the product is their right one
+  int rasterRows = 0;         ///< nvptx: tiles of so many rows of blocks are walked column by column, so that
+                              ///< operands stay in L2; 0: chosen
+  int64_t rowBlock = 0;       ///< columns of a streamed row's blocks; 0: chosen
+  int rowUnroll = 0;          ///< so many of those blocks are one in the row's interior; 0: chosen
   int64_t rowBytes = 0; ///< nvptx: as many bytes of a streamed row are kept in shared memory between sweeps;
                         ///< a longer row is slow
   int rowPartners = 1;  ///< sm_90: so many CTAs of a cluster share the columns of a streamed row

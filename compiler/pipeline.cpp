@@ -84,6 +84,7 @@ void addPlanPasses(OpPassManager &passes, const Target &target, const CompileOpt
   plan.sharedLimit = target.sharedLimit();
   plan.roles = static_cast<int64_t>(options.schedule.roles);
   plan.clusterCtas = options.schedule.clusterCtas;
+  plan.swapsOperands = options.schedule.swapsOperands;
   passes.addNestedPass<func::FuncOp>(nvptx::createMergeLoads());
   passes.addNestedPass<func::FuncOp>(nvptx::createPlanWarps(plan));
 }

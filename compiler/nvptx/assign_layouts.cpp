@@ -224,11 +224,15 @@ private:
   /// smallest; warpgroups have rows of their own, if they can.
   std::pair<AxisMap, AxisMap> accumulators(const Product &product) {
     if (product.multiply == Multiply::wgmma) {
+      const bool swaps = options.swapsOperands;
+      const int64_t left = swaps ? product.columns : product.rows,
+                    right = swaps ? product.rows : product.columns;
       const int groupBits = result.threadBits_ - 7;
-      const bool splitsColumns = groupBits && product.rows % 128 != 0;
-      return {
-          layout::warpgroupRows(product.rows, splitsColumns ? 0 : groupBits),
-          layout::accumulatorColumns(product.columns, splitsColumns ? freeBits(127) : std::vector<int>())};
+      const bool splitsRight = groupBits && left % 128 != 0;
+      AxisMap ofLeft = layout::warpgroupRows(left, splitsRight ? 0 : groupBits);
+      AxisMap ofRight = layout::accumulatorColumns(right, splitsRight ? freeBits(127) : std::vector<int>());
+      if (swaps) std::swap(ofLeft, ofRight);
+      return {std::move(ofLeft), std::move(ofRight)};
     }
     std::vector<int> warpBits = freeBits(31);
     int total = int(warpBits.size());

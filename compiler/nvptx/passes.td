@@ -58,6 +58,7 @@ def PlanWarps : Pass<"plan-warps", "::mlir::func::FuncOp"> {
     Tf32, Stages, Hopper, SharedLimit,
     Option<"roles", "roles", "int64_t", "0", "0: chosen, 1: warps alike, 2: cooperative, 3: pingPong">,
     Option<"clusterCtas", "cluster-ctas", "int64_t", "0", "CTAs that share copies of an operand, 1 or 2; 0: chosen">,
+    Option<"swapsOperands", "swaps-operands", "bool", "false", "the tensor cores compute the transpose of a tile">,
   ];
   let dependentDialects = ["::tilewright::nvptx::TileGpuDialect"];
 }

@@ -77,10 +77,10 @@ bool isReducedOnce(func::FuncOp kernel, tile::ContractOp product) {
   return reductions == 1 && ofTiles == 0;
 }
 
-bool rolesFit(WarpRoles roles, int64_t rows, int64_t columns) {
-  const int64_t threads = WarpPlan{roles, 0, rows, columns}.teamThreads();
-  if (rows % 64 || columns % 8 || columns > 256 || rows * columns / threads > 192) return false;
-  return roles == WarpRoles::pingPong || rows % 128 == 0 || columns % 128 == 0;
+bool rolesFit(const WarpPlan &plan) {
+  const int64_t left = plan.left(), right = plan.right();
+  if (left % 64 || right % 8 || right > 256 || left * right / plan.teamThreads() > 192) return false;
+  return plan.roles == WarpRoles::pingPong || left % 128 == 0 || right % 128 == 0;
 }
 
 /// Whether neighbours along an axis of the grid do the same steps of the product.
@@ -171,14 +171,17 @@ WarpPlanning planWarps(func::FuncOp kernel, const LoweringOptions &options) {
 
   const auto type = tile::tileType(product.getResult());
   const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
-  WarpRoles roles = options.roles;
-  if (roles == WarpRoles::automatic)
-    roles = rolesFit(WarpRoles::pingPong, rows, columns) ? WarpRoles::pingPong : WarpRoles::cooperative;
-  if (!rolesFit(roles, rows, columns)) return refused("warpgroups cannot share so large or so odd a tile");
-
   const int64_t bytes = operandBytes(product, options.tf32);
-  WarpPlan plan{roles, options.stages ? options.stages : kStages, rows, columns, kLineBytes / bytes};
-  Operation *boxed = boxedStore(kernel, product, Layouts(kernel, plan.consumers(options)));
+  WarpPlan plan{options.roles, options.stages ? options.stages : kStages, rows, columns, kLineBytes / bytes};
+  plan.swapsOperands = options.swapsOperands;
+  if (options.roles == WarpRoles::automatic) {
+    plan.roles = WarpRoles::pingPong;
+    if (!rolesFit(plan)) plan.roles = WarpRoles::cooperative;
+  }
+  if (!rolesFit(plan)) return refused("warpgroups cannot share so large or so odd a tile");
+
+  Operation *boxed = nullptr; // which hold rows of a tile, not of its transpose
+  if (!plan.swapsOperands) boxed = boxedStore(kernel, product, Layouts(kernel, plan.consumers(options)));
   plan.boxes = boxed ? kLeastBoxes : 0;
   plan.isRequired = options.roles != WarpRoles::automatic;
   plan.replacesSums = isReducedOnce(kernel, product) && !product.getPart();
@@ -222,6 +225,7 @@ struct PlanWarpsPass : impl::PlanWarpsBase<PlanWarpsPass> {
     options.hopper = hopper;
     options.roles = static_cast<WarpRoles>(static_cast<int64_t>(roles));
     options.clusterCtas = clusterCtas;
+    options.swapsOperands = swapsOperands;
     const WarpPlanning planning = planWarps(kernel, options);
     remarkOn(kernel, planning, options);
     if (planning.plan)

@@ -81,6 +81,7 @@ StatusOr<Config> parseConfig(const std::string &text) {
   config.options.schedule.clusterCtas = number(4);
   config.options.schedule.contractionStep = number(5);
   config.options.schedule.warps = number(6);
+  config.options.schedule.swapsOperands = number(7);
   config.options.alignedMatrices = true;
   return config;
 }

@@ -35,7 +35,8 @@ std::vector<std::string> directDevices() {
 Runtime &sharedRuntime(const std::string &device) {
   static std::map<std::string, std::unique_ptr<Runtime>> runtimes;
   auto &runtime = runtimes[device];
-  if (!runtime) runtime = device == "sm_80" ? openInterpreter(device) : openRuntime(device);
+  if (!runtime)
+    runtime = parseTarget(device).ok() && device != "cpu" ? openInterpreter(device) : openRuntime(device);
   return *runtime;
 }
 

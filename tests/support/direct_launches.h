@@ -16,7 +16,8 @@ std::unique_ptr<Runtime> openInterpreter(const std::string &target);
 /// The devices of `testDevices`, and the interpreter of code for sm_80.
 std::vector<std::string> directDevices();
 
-/// The runtime of a device of these. One for all tests: kernels are compiled once.
+/// The runtime of a device of these, or of the interpreter of code for another GPU. One for all tests:
+/// kernels are compiled once.
 Runtime &sharedRuntime(const std::string &device);
 
 /// Launches kernels one after the other; a test fails where one cannot be launched.

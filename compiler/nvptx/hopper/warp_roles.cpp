@@ -16,15 +16,26 @@ namespace {
 // Barriers of the CTA, by number: 0 is of all threads, 1 and 2 of the consumers' teams.
 constexpr int64_t kTurnBarrier = 3; ///< and 4: the turn of each warpgroup, pingPong
 
-StagedOperand leftOf(Lowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
+/// The operands as the tensor cores take them, and what maps their positions.
+template <typename T> struct LeftAndRight {
+  T left, right;
+  LeftAndRight(const WarpPlan &plan, T a, T b) : left(a), right(b) {
+    if (plan.swapsOperands) std::swap(left, right);
+  }
+};
+
+LeftAndRight<StagedOperand> operandsOf(Lowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
   const WarpPlan &plan = frame.plan;
-  return {plan.rows,     op.getAAxis() == 1, plan.stageDepth, lowering.scalar(op.getAOffset()),
-          frame.leftMap, plan.sharesOf(0),   frame.cta};
+  return {plan,
+          {plan.rows, op.getAAxis() == 1, plan.stageDepth, lowering.scalar(op.getAOffset()), frame.leftMap,
+           plan.sharesOf(0), frame.cta},
+          {plan.columns, op.getBAxis() == 1, plan.stageDepth, lowering.scalar(op.getBOffset()),
+           frame.rightMap, plan.sharesOf(1), frame.cta}};
 }
-StagedOperand rightOf(Lowering &lowering, tile::ContractOp op, const ProductFrame &frame) {
-  const WarpPlan &plan = frame.plan;
-  return {plan.columns,   op.getBAxis() == 1, plan.stageDepth, lowering.scalar(op.getBOffset()),
-          frame.rightMap, plan.sharesOf(1),   frame.cta};
+
+LeftAndRight<const layout::AxisMap *> mapsOf(Lowering &lowering, tile::ContractOp op, const WarpPlan &plan) {
+  const TileLayout layout = lowering.layouts().ofProduct(op);
+  return {plan, layout.rows, layout.columns};
 }
 
 /// Whether every other program of a CTA runs backwards. Where the axis goes along rows of memory, it does; a
@@ -121,7 +132,7 @@ Producer::Producer(Lowering &lowering, const ProductFrame &frame, tile::Contract
 
 LogicalResult Producer::lowerFrom(tile::ContractOp op) {
   const StageRing &ring = frame.ring;
-  StagedOperand left = leftOf(lowering, op, frame), right = rightOf(lowering, op, frame);
+  const auto [left, right] = operandsOf(lowering, op, frame);
   Num begin = steps.get(), program = programs.get();
   const ProductSpan span = spanOf(lowering, op, frame.plan, program);
   auto single = e.b.create<scf::IfOp>(e.thread() == 0, /*withElseRegion=*/false);
@@ -210,30 +221,32 @@ void Consumer::loadAhead(tile::ContractOp product) {
 }
 
 void Consumer::multiply(tile::ContractOp op, Num begin, const ProductSpan &span) {
-  TileLayout layout = lowering.layouts().ofProduct(op);
-  const int64_t columns = layout.columns->registers(), blocks = layout.rows->registers() / 2;
+  if (frame.plan.swapsOperands) lowering.elements().forgetColumns();
+  const auto maps = mapsOf(lowering, op, frame.plan);
+  const int64_t columns = maps.right->registers(), blocks = maps.left->registers() / 2;
   const Value none = frame.plan.replacesSums ? Value(e.b.create<LLVM::UndefOp>(e.b.getF32Type())) : e.f32(0);
   Accumulators sums(blocks, SmallVector<Value>(2 * columns, none));
   sums = addSteps(op, begin, span, std::move(sums));
-  lowering.elements().set(op.getResult(), byRows(sums));
+  lowering.elements().set(op.getResult(), frame.plan.swapsOperands ? byColumns(sums) : byRows(sums));
   lowering.forgetPositions();
 }
 
 /// While a step is multiplied, the one before is known to be over, and its stage is handed back.
 Accumulators Consumer::addSteps(tile::ContractOp op, Num begin, const ProductSpan &span, Accumulators sums) {
   const StageRing &ring = frame.ring;
-  StagedOperand left = leftOf(lowering, op, frame), right = rightOf(lowering, op, frame);
+  const auto operands = operandsOf(lowering, op, frame);
+  const StagedOperand &left = operands.left, &right = operands.right;
   Type element = lowering.view(op.getA()).element;
   const bool shared = frame.plan.roles == WarpRoles::cooperative;
   const bool narrowed =
       op.getA().getDefiningOp<tile::NarrowOp>() || op.getB().getDefiningOp<tile::NarrowOp>();
   const size_t block = sums[0].size();
   Value speaks = (e.thread() % 128) == 0;
-  TileLayout layout = lowering.layouts().ofProduct(op);
+  const auto maps = mapsOf(lowering, op, frame.plan);
   // A position is a line of 128 bytes; the second warpgroup of a team begins so many further.
   auto beginOfGroup = [&](const layout::AxisMap &map) { return group * (map.position(128, 0) * 128); };
-  const int64_t rowsBetween = layout.rows->registers() > 2 ? layout.rows->offsets[2] : 0;
-  Num count = span.count, leftBegin = beginOfGroup(*layout.rows), rightBegin = beginOfGroup(*layout.columns);
+  const int64_t rowsBetween = maps.left->registers() > 2 ? maps.left->offsets[2] : 0;
+  Num count = span.count, leftBegin = beginOfGroup(*maps.left), rightBegin = beginOfGroup(*maps.right);
 
   SmallVector<Value> carried;
   for (auto &values : sums)

@@ -138,6 +138,17 @@ SmallVector<Value> byRows(const Accumulators &sums) {
   return registers;
 }
 
+SmallVector<Value> byColumns(const Accumulators &sums) {
+  const int64_t columns = sums[0].size() / 2;
+  SmallVector<Value> registers;
+  for (int64_t column = 0; column < columns; ++column)
+    for (int64_t row = 0; row < 2 * int64_t(sums.size()); ++row) {
+      const auto [block, i] = placeOf(row, column);
+      registers.push_back(sums[block][i]);
+    }
+  return registers;
+}
+
 Accumulators fromRows(ValueRange registers, int64_t columns) {
   const int64_t rows = registers.size() / columns;
   Accumulators sums(rows / 2, SmallVector<Value>(2 * columns));

@@ -34,8 +34,9 @@ struct WgmmaLeft {
 /// Accumulators of a warpgroup's part of a product, a list for each 64 rows, in the instruction's order: for
 /// each 8 columns those of row g and then of row g + 8, two adjacent columns each, g = lane / 4.
 using Accumulators = SmallVector<SmallVector<Value>>;
-/// To a list row by row, and back.
+/// To a list row by row, and back; or column by column, which are the transpose's rows.
 SmallVector<Value> byRows(const Accumulators &sums);
+SmallVector<Value> byColumns(const Accumulators &sums);
 Accumulators fromRows(ValueRange registers, int64_t columns);
 
 /// Adds products of a line's depth: 64 numbers, or 32 of TF32. The sums are not to be touched before

@@ -59,6 +59,16 @@ void Elements::load(Operation *op, int64_t row, int64_t column, StoreTarget::Pie
       all[(row + r) * columns + column + c] = values[r * piece.columns + c];
 }
 
+void Elements::forgetColumns() {
+  SmallVector<Value> columns;
+  for (const auto &known : registers)
+    if (tile::tileType(known.first).getDimSize(1) == 1 &&
+        lowering.layouts().of(known.first).rows->registers() > 1)
+      columns.push_back(known.first);
+  for (Value column : columns)
+    registers.erase(column);
+}
+
 void Elements::within(llvm::function_ref<void()> body) {
   auto known = registers;
   body();
@@ -96,11 +106,12 @@ Value Elements::comparePosition(arith::CmpIOp op, tile::IotaOp iota, int64_t row
   return e.b.create<arith::CmpIOp>(op.getPredicate(), own, rest.value);
 }
 
-bool isPaired(TileLayout layout, int64_t column) {
-  const auto &offsets = layout.columns->offsets;
-  const size_t first = column / 2 * 2;
-  return first + 1 < offsets.size() && offsets[first + 1] == offsets[first] + 1;
+static bool arePaired(const AxisMap &map, int64_t number) {
+  const size_t first = number / 2 * 2;
+  return first + 1 < map.offsets.size() && map.offsets[first + 1] == map.offsets[first] + 1;
 }
+bool isPaired(TileLayout layout, int64_t column) { return arePaired(*layout.columns, column); }
+bool isPairOfRows(TileLayout layout, int64_t row) { return arePaired(*layout.rows, row); }
 
 std::optional<APFloat> constantOf(Value tile) {
   DenseFPElementsAttr elements;
@@ -146,21 +157,24 @@ static Value flushPair(Emitter &e, Value word, const APInt &least) {
 
 /// One instruction rounds two numbers, by the ordinary units; that for a single number is the special
 /// functions', at a quarter of the rate and more. sm_90 flushes two at once as well.
-Value Elements::roundPair(arith::TruncFOp op, int64_t row, int64_t column) {
+Value Elements::roundPair(arith::TruncFOp op, int64_t row, int64_t column, bool ofRows) {
   Emitter &e = lowering.emitter();
-  const int64_t first = column / 2 * 2;
+  const int64_t place = ofRows ? row % 2 : column % 2;
+  ofRows ? row -= place : column -= place;
+  const int64_t nextRow = row + ofRows, nextColumn = column + !ofRows;
   Type element = tile::elementOf(op.getType());
   const bool flushesPairs = lowering.options().hopper && element.isBF16();
   const auto flushed = flushesPairs ? flushedTile(op) : std::nullopt;
   Value from = flushed ? flushed->numbers : op.getIn();
-  Value low = evaluate(from, row, first), high = evaluate(from, row, first + 1);
+  Value low = evaluate(from, row, column), high = evaluate(from, nextRow, nextColumn);
   const char *text = element.isBF16() ? "cvt.rn.bf16x2.f32 $0, $1, $2;" : "cvt.rn.f16x2.f32 $0, $1, $2;";
   Value word = e.ptx(e.b.getI32Type(), text, "=r,f,f", {high, low}, false)[0];
   if (flushed) word = flushPair(e, word, flushed->least);
   SmallVector<Value> pair = unpackPair(e, element, word);
-  const int64_t number = row * lowering.layouts().of(op.getOut()).columns->registers() + first;
-  llvm::copy(pair, registersOf(op.getOut()).begin() + number);
-  return pair[column - first];
+  const int64_t columns = lowering.layouts().of(op.getOut()).columns->registers();
+  SmallVector<Value> &known = registersOf(op.getOut());
+  known[row * columns + column] = pair[0], known[nextRow * columns + nextColumn] = pair[1];
+  return pair[place];
 }
 
 Value Elements::evaluateNew(Value tile, int64_t row, int64_t column) {
@@ -184,9 +198,11 @@ Value Elements::evaluateNew(Value tile, int64_t row, int64_t column) {
   if (auto broadcast = dyn_cast<tile::BroadcastOp>(op)) return evaluate(broadcast.getValue(), row, column);
   if (auto compare = dyn_cast<arith::CmpIOp>(op))
     if (auto iota = positionsOf(compare)) return comparePosition(compare, iota, row, column);
-  if (auto truncation = dyn_cast<arith::TruncFOp>(op))
-    if (roundsPairs && isPaired(lowering.layouts().of(tile), column))
-      return roundPair(truncation, row, column);
+  if (auto truncation = dyn_cast<arith::TruncFOp>(op); truncation && roundsPairs) {
+    const TileLayout layout = lowering.layouts().of(tile);
+    const bool ofRows = !isPaired(layout, column);
+    if (!ofRows || isPairOfRows(layout, row)) return roundPair(truncation, row, column, ofRows);
+  }
   return cloneOnElements(op, row, column);
 }
 

@@ -16,6 +16,8 @@ std::optional<llvm::APFloat> constantOf(Value tile);
 /// Whether a register and its neighbour, the other one of an even and an odd number, hold columns side by
 /// side.
 bool isPaired(TileLayout layout, int64_t column);
+/// The same of rows.
+bool isPairOfRows(TileLayout layout, int64_t row);
 /// Positions on the left that are compared with a number from which what they begin at can be taken without
 /// overflow: with any for equality, with a size for order as signed numbers.
 tile::IotaOp positionsOf(mlir::arith::CmpIOp op);
@@ -35,6 +37,8 @@ public:
   /// Loads registers from a row and a column on.
   void load(mlir::Operation *load, int64_t row, int64_t column, StoreTarget::Piece piece);
   void load(mlir::Operation *load);
+  /// What is made of several rows a thread can be made again, and is not to live beside accumulators.
+  void forgetColumns();
   /// What `body` evaluates is not known behind it.
   void within(llvm::function_ref<void()> body);
   /// While this lives, numbers are rounded in pairs or not: then there are registers for one at a time only.
@@ -43,7 +47,7 @@ public:
 private:
   Value evaluateNew(Value tile, int64_t row, int64_t column);
   Value comparePosition(mlir::arith::CmpIOp op, tile::IotaOp iota, int64_t row, int64_t column);
-  Value roundPair(mlir::arith::TruncFOp op, int64_t row, int64_t column);
+  Value roundPair(mlir::arith::TruncFOp op, int64_t row, int64_t column, bool ofRows);
   Value cloneOnElements(mlir::Operation *op, int64_t row, int64_t column);
   SmallVector<Value> &registersOf(Value tile);
   void loadRow(mlir::Operation *load, int64_t row);

@@ -25,6 +25,8 @@ EpiloguePieces piecesOf(const EpilogueWork &work) {
   constexpr int64_t kPieceColumns = 16;  // registers of a row that are then worked on at once, or half
   constexpr int64_t kManySteps = 26;     // to a number, of which two rows at once would not fit beside those
 
+  constexpr int64_t kTallRows = 2; // of a piece of few columns
+
   const int64_t registers = work.rows * work.columns;
   const bool isTight = fillsRegisters(registers), isLong = isTight && stepsOf(work) > kManySteps;
   const bool hasStores = work.stores > 0;
@@ -35,6 +37,13 @@ EpiloguePieces piecesOf(const EpilogueWork &work) {
   if (pieces.isFull && work.hasRole && piece.columns > kPieceColumns && work.columns % kPieceColumns == 0)
     piece = {!hasStores && work.rows % 2 == 0 && !isLong ? 2 : 1,
              isLong || (isTight && hasStores) ? kPieceColumns / 2 : kPieceColumns};
+  if (work.hasRole && work.sums == 0 && work.columns > 1 && work.rows % kTallRows == 0 &&
+      work.rows > work.columns) {
+    pieces.piece = pieces.part = {kTallRows, work.columns};
+    pieces.areBlocks = pieces.loadsParts = pieces.isTall = true;
+    pieces.narrow = work.columns;
+    return pieces;
+  }
   pieces.narrow = pieces.isFull ? piece.columns : work.columns;
   pieces.loadsParts = piece.columns < work.columns || piece.rows > 1;
   pieces.areBlocks = pieces.isFull && (pieces.loadsParts || !hasStores);

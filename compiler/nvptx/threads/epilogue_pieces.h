@@ -30,6 +30,7 @@ struct EpiloguePieces {
   bool isCrowded = false;  ///< a part's loads stand together, ahead of it
   bool roundsPairs = true; ///< else there are registers for one number at a time only
   int64_t narrow = 0;      ///< registers of rows that are loaded ahead of all pieces, at most
+  bool isTall = false; ///< a thread has few columns of many rows: what each row has is loaded for each part
 };
 
 /// Rows one by one, or in the pieces that a store wants. Where accumulators fill the registers, warps with

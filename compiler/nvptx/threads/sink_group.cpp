@@ -122,7 +122,7 @@ void SinkGroup::emitPieces() {
   const EpiloguePieces pieces = plan();
   const auto rounding = lowering.elements().roundingPairs(pieces.roundsPairs);
   findRows();
-  evaluateNarrowLoads(pieces.narrow);
+  evaluateNarrowLoads(pieces);
   if (pieces.isFull && role) maskProducts(lowering, neededBy(ops));
   if (pieces.loadsParts) {
     blocks = unknownLoads([](Value tile) { return !isNarrow(tile); });
@@ -257,13 +257,15 @@ void SinkGroup::findRows() {
   }
 }
 
-/// Loads of columns, and of rows that have at most `mostColumns` registers, that the group needs: all before
-/// the first element, so that their latency is paid once.
-void SinkGroup::evaluateNarrowLoads(int64_t mostColumns) {
+/// Loads of columns and of short rows that the group needs: all before the first element, so that their
+/// latency is paid once.
+void SinkGroup::evaluateNarrowLoads(const EpiloguePieces &pieces) {
   for (Operation *load : loads()) {
     Value tile = load->getResult(0);
-    if (isNarrow(tile) && lowering.layouts().of(tile).columns->registers() <= mostColumns)
-      lowering.elements().evaluateAll(tile);
+    const TileLayout layout = lowering.layouts().of(tile);
+    const bool isLong =
+        pieces.isTall ? layout.rows->registers() > 1 : layout.columns->registers() > pieces.narrow;
+    if (isNarrow(tile) && !isLong) lowering.elements().evaluateAll(tile);
   }
 }
 

@@ -36,7 +36,7 @@ private:
   void loadBlocks(const EpiloguePieces &pieces, int64_t row, int64_t column);
   void inBlockOfItsOwn(int64_t row, int64_t rows, llvm::function_ref<void()> body);
   void findRows();
-  void evaluateNarrowLoads(int64_t mostColumns);
+  void evaluateNarrowLoads(const EpiloguePieces &pieces);
   StoreTarget::Piece wantedPiece() const;
   Ops loads() const;
   Ops unknownLoads(llvm::function_ref<bool(Value)> isWanted) const;

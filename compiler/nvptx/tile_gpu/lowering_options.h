@@ -16,10 +16,11 @@ struct LoweringOptions {
   int64_t sharedLimit = 99 << 10; ///< bytes of shared memory that a CTA can have
   bool hopper = false;            ///< sm_90a, and matrices that its copy engine can read
   WarpRoles roles = WarpRoles::automatic;
-  int64_t clusterCtas = 0; ///< 1 or 2, see WarpPlan; 0: chosen
-  int64_t rasterRows = 0;  ///< see ProgramOrder; 0: with roles chosen, else CTAs in the grid's order
-  bool warpgroups = false; ///< the threads of this lowering multiply views by wgmma
-  bool wgmma = false;      ///< sm_90a: those of any kernel can multiply tiles by it
+  int64_t clusterCtas = 0;    ///< 1 or 2, see WarpPlan; 0: chosen
+  bool swapsOperands = false; ///< see WarpPlan
+  int64_t rasterRows = 0;     ///< see ProgramOrder; 0: with roles chosen, else CTAs in the grid's order
+  bool warpgroups = false;    ///< the threads of this lowering multiply views by wgmma
+  bool wgmma = false;         ///< sm_90a: those of any kernel can multiply tiles by it
 };
 
 } // namespace tilewright::nvptx

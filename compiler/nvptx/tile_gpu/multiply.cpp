@@ -47,9 +47,13 @@ bool canHold(TileLayout layout, Multiply multiply) {
   if (multiply == Multiply::fma)
     return rows == layout::blockedMap(rows.extent, bitsFrom(0, rows), kRegisterTileRun) &&
            columns == layout::blockedMap(columns.extent, bitsFrom(0, columns), kRegisterTileRun);
-  if (multiply == Multiply::wgmma)
-    return rows == layout::warpgroupRows(rows.extent, int(bitsFrom(kWarpgroupBit, rows).size())) &&
-           columns == layout::accumulatorColumns(columns.extent, bitsFrom(kWarpgroupBit, columns));
+  if (multiply == Multiply::wgmma) {
+    const auto areOf = [](const AxisMap &left, const AxisMap &right) {
+      return left == layout::warpgroupRows(left.extent, int(bitsFrom(kWarpgroupBit, left).size())) &&
+             right == layout::accumulatorColumns(right.extent, bitsFrom(kWarpgroupBit, right));
+    };
+    return areOf(rows, columns) || areOf(columns, rows); // see WarpPlan::swapsOperands
+  }
   return rows == layout::accumulatorRows(rows.extent, bitsFrom(kWarpBit, rows)) &&
          columns == layout::accumulatorColumns(columns.extent, bitsFrom(kWarpBit, columns));
 }

@@ -28,6 +28,7 @@ const NumberField kNumbers[] = {{"stages", &WarpPlan::stages},
                                 {"clusterAxis", &WarpPlan::clusterAxis},
                                 {"boxes", &WarpPlan::boxes}};
 const FlagField kFlags[] = {{"replacesSums", &WarpPlan::replacesSums},
+                            {"swapsOperands", &WarpPlan::swapsOperands},
                             {"isRanked", &WarpPlan::isRanked},
                             {"isRequired", &WarpPlan::isRequired}};
 
@@ -98,9 +99,11 @@ LogicalResult WarpPlanAttr::verify(llvm::function_ref<InFlightDiagnostic()> emit
     return emitError() << "expected " << what << ", found " << found;
   };
   if (plan.stages < 2) return expected("at least two stages", plan.stages);
-  if (plan.rows < 64 || plan.rows % 64) return expected("rows in multiples of 64", plan.rows);
-  if (plan.columns < 8 || plan.columns % 8 || plan.columns > 256)
-    return expected("8 to 256 columns in multiples of 8", plan.columns);
+  const std::string left = plan.swapsOperands ? "columns" : "rows",
+                    right = plan.swapsOperands ? "rows" : "columns";
+  if (plan.left() < 64 || plan.left() % 64) return expected(left + " in multiples of 64", plan.left());
+  if (plan.right() < 8 || plan.right() % 8 || plan.right() > 256)
+    return expected("8 to 256 " + right + " in multiples of 8", plan.right());
   if (plan.stageDepth != 32 && plan.stageDepth != 64)
     return expected("stages 32 or 64 deep", plan.stageDepth);
   if (plan.clusterCtas != 1 && plan.clusterCtas != 2)

@@ -34,6 +34,10 @@ struct WarpPlan {
   /// The first step's products replace the sums, of which each program would otherwise clear 192 a thread.
   /// Where there is more to do than to reduce them once, ptxas spills for it.
   bool replacesSums = false;
+  /// The tensor cores compute the transpose of each tile: what is multiplied from the right is their left
+  /// operand. Of their operands they read the right one more often, so that it takes less power where that is
+  /// the one whose numbers differ in fewer bits.
+  bool swapsOperands = false;
   /// Clusters take programs by their ranks among all, which the launch passes, and not by their numbers:
   /// neighbours of a GPC then ask the second-level cache for the same lines.
   bool isRanked = false;
@@ -42,11 +46,15 @@ struct WarpPlan {
   /// See Pace. Warpgroups that take turns lose by it where they store tiles, and gain where they store none.
   bool keepsPace() const { return roles == WarpRoles::cooperative || boxes == 0; }
   int64_t sharesOf(int64_t operand) const { return operand == 1 - clusterAxis ? clusterCtas : 1; }
+  /// Positions of the operands as the tensor cores take them.
+  int64_t left() const { return swapsOperands ? columns : rows; }
+  int64_t right() const { return swapsOperands ? rows : columns; }
   int64_t teamThreads() const { return roles == WarpRoles::cooperative ? 256 : 128; }
   /// How the warps that multiply see the kernel.
   LoweringOptions consumers(LoweringOptions options) const {
     options.warps = static_cast<int>(teamThreads() / 32);
     options.warpgroups = true;
+    options.swapsOperands = swapsOperands;
     return options;
   }
 };

@@ -6,6 +6,7 @@
 // RUN: tile-opt %s --plan-warps="hopper shared-limit=65536" | FileCheck %s --check-prefix=SMALL
 // RUN: tile-opt %s --plan-warps="hopper roles=1" 2>&1 | FileCheck %s --check-prefix=ALIKE
 // RUN: tile-opt %s --plan-warps 2>&1 | FileCheck %s --check-prefix=PORTABLE
+// RUN: tile-opt %s --plan-warps="hopper shared-limit=232448 swaps-operands" 2>/dev/null | tile-opt | FileCheck %s --check-prefix=SWAPPED
 // What a plan says is what is printed, and is read again.
 // RUN: tile-opt %s --plan-warps="hopper shared-limit=232448" 2>/dev/null | tile-opt | FileCheck %s --check-prefixes=ALL,AUTOMATIC
 
@@ -16,6 +17,12 @@
 
 // ASKED: tile_gpu.warps = #tile_gpu.warp_plan<cooperative, stages = 6, rows = 128, columns = 128, clusterCtas = 2, boxes = 2, isRanked, isRequired>
 // ASKED-REMARK: remark: 'product': 6 stages instead of 9: shared memory has no room for more
+
+// Boxes hold rows of a tile, not of its transpose; 56 rows may lie along the right operand.
+// SWAPPED: tile_gpu.warps = #tile_gpu.warp_plan<pingPong, stages = 4, rows = 128, columns = 128, swapsOperands>
+// SWAPPED-NOT: tile_gpu.boxed
+// SWAPPED: func.func @odd(
+// SWAPPED-SAME: rows = 56, columns = 128, swapsOperands
 
 // SMALL: tile_gpu.warps = #tile_gpu.alike<"shared memory has no room for two stages">
 // SMALL-NOT: tile_gpu.boxed

@@ -72,6 +72,7 @@ struct ProductCase {
   bool tf32, leftIsMinor, rightIsMinor; ///< whether the contracted axis runs along rows of memory
   Schedule::WarpRoles roles = Schedule::WarpRoles::automatic; ///< else of warps with roles, on Hopper
   int clusterCtas = 1;
+  bool swapsOperands = false;
 
   bool isHopper() const { return roles != Schedule::WarpRoles::automatic; }
 };
@@ -81,7 +82,7 @@ void PrintTo(const ProductCase &c, std::ostream *out) { *out << c.name; }
 class PtxProduct : public ::testing::TestWithParam<ProductCase> {
 protected:
   StatusOr<Artifact> compileProduct() {
-    const auto [name, element, tf32, leftIsMinor, rightIsMinor, roles, clusterCtas] = GetParam();
+    const auto [name, element, tf32, leftIsMinor, rightIsMinor, roles, clusterCtas, swaps] = GetParam();
     const Kernel kernel =
         defineKernel("product", name, [=, e = element, l = leftIsMinor, r = rightIsMinor](KernelBuilder &k) {
           const View a = k.input("a", e, 2), b = k.input("b", e, 2);
@@ -97,13 +98,14 @@ protected:
     options.alignedMatrices = true;
     options.schedule.roles = roles;
     options.schedule.clusterCtas = clusterCtas;
+    options.schedule.swapsOperands = swaps;
     return compile(kernel, *parseTarget("sm_90a"), options);
   }
 
   /// `padding`, `gap`: numbers behind each row and ahead of the first.
   void expectRight(const Artifact &artifact, int64_t n, int64_t m, int64_t depth, int64_t padding,
                    int64_t gap) {
-    const auto [name, element, tf32, leftIsMinor, rightIsMinor, roles, clusterCtas] = GetParam();
+    const auto [name, element, tf32, leftIsMinor, rightIsMinor, roles, clusterCtas, swaps] = GetParam();
     const auto matrix = [&, e = element](bool isMinor, int64_t positions) {
       const int64_t rows = isMinor ? positions : depth, columns = isMinor ? depth : positions;
       return Matrix(e, rows, columns, columns + padding, gap);
@@ -163,7 +165,11 @@ INSTANTIATE_TEST_SUITE_P(
         ProductCase{"hopper_bf16_over_rows", ElementType::bf16, false, false, false, kTogether, 2},
         ProductCase{"hopper_bf16_left_over_rows", ElementType::bf16, false, false, true, kInTurn, 2},
         ProductCase{"hopper_f16", ElementType::f16, false, true, false, kTogether},
-        ProductCase{"hopper_tf32", ElementType::f32, true, true, true, kTogether, 2}),
+        ProductCase{"hopper_tf32", ElementType::f32, true, true, true, kTogether, 2},
+        ProductCase{"swapped_bf16", ElementType::bf16, false, true, true, kInTurn, 1, true},
+        ProductCase{"swapped_bf16_over_rows", ElementType::bf16, false, false, false, kTogether, 2, true},
+        ProductCase{"swapped_f16", ElementType::f16, false, true, false, kTogether, 1, true},
+        ProductCase{"swapped_tf32", ElementType::f32, true, true, true, kTogether, 2, true}),
     [](const auto &info) { return info.param.name; });
 
 } // namespace
