@@ -2,8 +2,9 @@
 //     product_bench --shape 16384,4096,128256 --forward 128x192:pingPong:4:8,128x256:cooperative --dx … --dw
 //     …
 // --gelu: the example's product with bias and GELU, x N×H by w H×V, against the bare product.
-// A configuration is ROWSxCOLUMNS[:ROLES[:STAGES[:RASTERROWS[:CLUSTERCTAS[:STEP[:WARPS]]]]]]. Every result is
-// checked against float64 before it is timed. TILEWRIGHT_DEVICE=cpu checks on a processor, without cuBLAS.
+// A configuration is ROWSxCOLUMNS[:ROLES[:STAGES[:RASTERROWS[:CLUSTERCTAS[:STEP[:WARPS[:SWAPSOPERANDS]]]]]]].
+// Every result is checked against float64 before it is timed. TILEWRIGHT_DEVICE=cpu checks on a processor,
+// without cuBLAS.
 
 #include <chrono>
 #include <cmath>

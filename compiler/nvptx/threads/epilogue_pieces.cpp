@@ -24,8 +24,7 @@ EpiloguePieces piecesOf(const EpilogueWork &work) {
   constexpr size_t kFewBlocks = 1;       // that are loaded, for which there are registers beside accumulators
   constexpr int64_t kPieceColumns = 16;  // registers of a row that are then worked on at once, or half
   constexpr int64_t kManySteps = 26;     // to a number, of which two rows at once would not fit beside those
-
-  constexpr int64_t kTallRows = 2; // of a piece of few columns
+  constexpr int64_t kTallRows = 2;       // of a piece of few columns, of which four rows spilled in dX
 
   const int64_t registers = work.rows * work.columns;
   const bool isTight = fillsRegisters(registers), isLong = isTight && stepsOf(work) > kManySteps;
