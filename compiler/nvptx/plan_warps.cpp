@@ -180,7 +180,7 @@ WarpPlanning planWarps(func::FuncOp kernel, const LoweringOptions &options) {
   }
   if (!rolesFit(plan)) return refused("warpgroups cannot share so large or so odd a tile");
 
-  Operation *boxed = nullptr; // which hold rows of a tile, not of its transpose
+  Operation *boxed = nullptr; // boxes hold rows of a tile, not of its transpose
   if (!plan.swapsOperands) boxed = boxedStore(kernel, product, Layouts(kernel, plan.consumers(options)));
   plan.boxes = boxed ? kLeastBoxes : 0;
   plan.isRequired = options.roles != WarpRoles::automatic;

@@ -139,13 +139,12 @@ SmallVector<Value> byRows(const Accumulators &sums) {
 }
 
 SmallVector<Value> byColumns(const Accumulators &sums) {
-  const int64_t columns = sums[0].size() / 2;
+  const SmallVector<Value> rows = byRows(sums);
+  const size_t columns = sums[0].size() / 2;
   SmallVector<Value> registers;
-  for (int64_t column = 0; column < columns; ++column)
-    for (int64_t row = 0; row < 2 * int64_t(sums.size()); ++row) {
-      const auto [block, i] = placeOf(row, column);
-      registers.push_back(sums[block][i]);
-    }
+  for (size_t column = 0; column < columns; ++column)
+    for (size_t i = column; i < rows.size(); i += columns)
+      registers.push_back(rows[i]);
   return registers;
 }
 

@@ -111,7 +111,6 @@ static bool arePaired(const AxisMap &map, int64_t number) {
   return first + 1 < map.offsets.size() && map.offsets[first + 1] == map.offsets[first] + 1;
 }
 bool isPaired(TileLayout layout, int64_t column) { return arePaired(*layout.columns, column); }
-bool isPairOfRows(TileLayout layout, int64_t row) { return arePaired(*layout.rows, row); }
 
 std::optional<APFloat> constantOf(Value tile) {
   DenseFPElementsAttr elements;
@@ -201,7 +200,7 @@ Value Elements::evaluateNew(Value tile, int64_t row, int64_t column) {
   if (auto truncation = dyn_cast<arith::TruncFOp>(op); truncation && roundsPairs) {
     const TileLayout layout = lowering.layouts().of(tile);
     const bool ofRows = !isPaired(layout, column);
-    if (!ofRows || isPairOfRows(layout, row)) return roundPair(truncation, row, column, ofRows);
+    if (!ofRows || arePaired(*layout.rows, row)) return roundPair(truncation, row, column, ofRows);
   }
   return cloneOnElements(op, row, column);
 }

@@ -16,8 +16,6 @@ std::optional<llvm::APFloat> constantOf(Value tile);
 /// Whether a register and its neighbour, the other one of an even and an odd number, hold columns side by
 /// side.
 bool isPaired(TileLayout layout, int64_t column);
-/// The same of rows.
-bool isPairOfRows(TileLayout layout, int64_t row);
 /// Positions on the left that are compared with a number from which what they begin at can be taken without
 /// overflow: with any for equality, with a size for order as signed numbers.
 tile::IotaOp positionsOf(mlir::arith::CmpIOp op);

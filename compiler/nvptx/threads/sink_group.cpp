@@ -264,7 +264,7 @@ void SinkGroup::evaluateNarrowLoads(const EpiloguePieces &pieces) {
     Value tile = load->getResult(0);
     const TileLayout layout = lowering.layouts().of(tile);
     const bool isLong =
-        pieces.isTall ? layout.rows->registers() > 1 : layout.columns->registers() > pieces.narrow;
+        layout.columns->registers() > pieces.narrow || (pieces.isTall && layout.rows->registers() > 1);
     if (isNarrow(tile) && !isLong) lowering.elements().evaluateAll(tile);
   }
 }

@@ -21,13 +21,11 @@ StepArguments hiddenArguments(const Emitter &m, TensorId product, const RowWindo
 /// next, which takes less power. With both ways in turn on an H200 dX took 1.3 % less of 8192×4096×32000, and
 /// 1.3 and 2.0 % less of 4096×4096×128256, in these tiles. Others, and parts of the classes, were not
 /// measured so (`product_bench`, 2026-11-27).
-bool swapsOperands(const Emitter &m) {
-  constexpr int64_t kDeep = 24 << 10;
-  const Product &product = m.c.dHidden;
-  const bool isMeasured = product.roles == Schedule::WarpRoles::cooperative && product.block.rows == 256 &&
-                          product.block.columns == 192;
-  const bool isPlain = !m.s.isUniformRankOne && !m.s.terms.margin;
-  return isMeasured && isPlain && elementBytes(m.s.exponentials) == 2 && m.s.classes >= kDeep;
+bool swapsOperands(const Emitter &m, const DHiddenSpec &spec) {
+  constexpr int64_t kDeep = 24 << 10; // classes
+  const bool isMeasured = m.c.dHidden.roles == Schedule::WarpRoles::cooperative && spec.block.rows == 256 &&
+                          spec.block.columns == 192 && !spec.uniform && !spec.self;
+  return isMeasured && elementBytes(spec.exponentials) == 2 && m.s.classes >= kDeep;
 }
 
 /// Split-K of the chunk's last rows: products of parts of the classes side by side, and their sum.
@@ -61,7 +59,7 @@ void emitHiddenGradient(Emitter &m) {
   const RowWindow rows = {0, head};
   if (head > 0) {
     CompileOptions whole = options;
-    whole.schedule.swapsOperands = swapsOperands(m);
+    whole.schedule.swapsOperands = swapsOperands(m, spec);
     Step &step = m.launch(m.kernel(dHidden(spec), whole, tagOf(ProductKind::dHidden)),
                           hiddenArguments(m, tensor::e, rows, rows));
     step.tag = tagOf(ProductKind::dHidden), step.skippedWithout = 0;
