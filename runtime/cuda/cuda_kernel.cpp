@@ -222,15 +222,17 @@ const void *CudaKernel::ranksOf(unsigned clusters) const {
 }
 
 bool CudaKernel::startsEarly(ArgumentSpan arguments) const {
-  // 256×1024×32768 in bf16 took 4 % less time so, 64×2048×50304 2 % (one H100, `tilewright bench`,
-  // 2026-11-25). Nothing between these and what loses by it was measured.
-  constexpr int64_t kMostBytes = int64_t(256) << 20;
+  // Of larger matrices a launch is no good part of the call, and CTAs that begin out of their order cost
+  // more: 3 to 20 % where nothing was too large, most of all where clusters have ranks, which suppose an
+  // empty GPU. Below the limits calls took up to 2 % less, and losses alone up to 3 %
+  // (kernels/MEASUREMENTS.md, "Early starts of few rows").
+  constexpr int64_t kMostBytes = int64_t(600) << 20, kMostBytesOfClusters = int64_t(256) << 20;
   int64_t bytes = 0;
   for (const TensorMap &map : artifact().tensorMaps) {
     const auto &matrix = std::get<TensorRef>(arguments[map.parameter]);
     bytes += matrix.elements() * static_cast<int64_t>(elementBytes(matrix.element));
   }
-  return startsEarly_ && bytes <= kMostBytes;
+  return startsEarly_ && bytes <= (artifact().clusterCtas > 1 ? kMostBytesOfClusters : kMostBytes);
 }
 
 Status CudaKernel::launch(ArgumentSpan arguments, CUstream stream) const {

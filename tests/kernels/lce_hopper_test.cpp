@@ -257,7 +257,7 @@ TEST_P(LargeProducts, AssembleWithoutSpills) {
   // dX's last rows are one of their own, or, with the logits again, all of it.
   EXPECT_EQ(products.size(), large.gradients ? 4 : 1) << config->str();
   // Rows that are picked by number need one way to memory: vectors, or of a transposed tile single numbers.
-  const bool isTransposed = config->dHidden.block.str() == "256x192";
+  const bool isTransposed = config->dHidden.roles == Schedule::WarpRoles::cooperative;
   for (const Artifact &artifact : products)
     EXPECT_THAT(
         artifact.assembly,

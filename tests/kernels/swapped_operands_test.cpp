@@ -5,15 +5,18 @@
 
 #include <gtest/gtest.h>
 
+#include "compiler/compile.h"
 #include "kernels/lce/gradient_kernels.h"
 #include "tests/support/device_tensor.h"
 #include "tests/support/direct_launches.h"
+#include "tests/support/ptx_assembler.h"
 
 namespace tilewright::test {
 namespace {
 
 using Numbers = std::vector<double>;
 constexpr ElementType bf16 = ElementType::bf16, f32 = ElementType::f32, i32 = ElementType::i32;
+constexpr lce::Block kBlocks[] = {{256, 192}, {128, 256}, {192, 256}, {256, 128}};
 constexpr int64_t kRows = 300, kValid = 290, kHidden = 200, kClasses = 136; ///< ragged ends in two tiles each
 
 /// A chunk's E and what dX takes beside it. Rows go to where they came from, the last first.
@@ -43,6 +46,14 @@ struct Chunk {
   }
 };
 
+CompileOptions optionsOf(bool swaps) {
+  CompileOptions options;
+  options.alignedMatrices = true;
+  options.schedule.roles = Schedule::WarpRoles::cooperative;
+  options.schedule.clusterCtas = 2, options.schedule.swapsOperands = swaps;
+  return options;
+}
+
 DeviceTensor dxOf(const Chunk &chunk, bool swaps, ElementType output, const lce::Block &block) {
   const DirectLaunches launches("sm_90a");
   Device &device = launches.device();
@@ -54,19 +65,16 @@ DeviceTensor dxOf(const Chunk &chunk, bool swaps, ElementType output, const lce:
                      row = DeviceTensor::vector(device, i32, chunk.row);
   DeviceTensor dx = DeviceTensor::matrix(device, output, kRows, kHidden);
   dx.poison();
-  CompileOptions options;
-  options.alignedMatrices = true;
-  options.schedule.roles = Schedule::WarpRoles::cooperative;
-  options.schedule.clusterCtas = 2, options.schedule.swapsOperands = swaps;
   launches.launch(lce::dHidden({bf16, bf16, output, block}),
-                  {e.ref(), w.ref(), label.ref(), scale.ref(), oneHot.ref(), row.ref(), dx.ref()}, options);
+                  {e.ref(), w.ref(), label.ref(), scale.ref(), oneHot.ref(), row.ref(), dx.ref()},
+                  optionsOf(swaps));
   return dx;
 }
 
 TEST(SwappedOperands, GiveTheSameGradient) {
   const Chunk chunk;
   for (const ElementType output : {bf16, f32})
-    for (const lce::Block &block : {lce::Block{256, 192}, lce::Block{128, 256}, lce::Block{192, 256}}) {
+    for (const lce::Block &block : kBlocks) {
       SCOPED_TRACE(block.str() + " " + elementName(output));
       const DeviceTensor swapped = dxOf(chunk, true, output, block);
       EXPECT_EQ(swapped.bytes(), dxOf(chunk, false, output, block).bytes());
@@ -81,6 +89,17 @@ TEST(SwappedOperands, GiveTheSameGradient) {
       for (int64_t to = 0; to < kRows - kValid; ++to)
         ASSERT_TRUE(std::isnan(got[to * kHidden])) << "row " << to << " is nobody's";
     }
+}
+
+TEST(SwappedOperands, AssembleWithoutSpills) {
+  const std::string assembler = findPtxAssembler();
+  if (assembler.empty()) GTEST_SKIP() << "no ptxas on PATH or below CUDA_HOME";
+  for (const lce::Block &block : kBlocks) {
+    const auto artifact =
+        compile(lce::dHidden({bf16, bf16, bf16, block}), *parseTarget("sm_90a"), optionsOf(true), {});
+    ASSERT_TRUE(artifact.ok()) << artifact.status().message();
+    EXPECT_EQ(faultsOfAssembled(assembler, artifact->assembly, "sm_90a"), "") << block.str();
+  }
 }
 
 } // namespace

@@ -131,7 +131,9 @@ void MemoryAccess::findVectors() {
 
 Num MemoryAccess::rowNumber(int64_t row) {
   if (rowTile) return e.wide(e.num(lowering.elements().evaluate(rowTile, row, 0)));
-  return *firstRow + e.wide(lowering.position(*layout.rows, row));
+  // In this order: the sum of the thread's place and a constant is the same in all programs, so LLVM would
+  // compute it once, and each row would take a register.
+  return *firstRow + e.wide(lowering.threadPosition(*layout.rows)) + layout.rows->offsets[row];
 }
 
 MemoryAccess::Row MemoryAccess::rowAt(int64_t row) {

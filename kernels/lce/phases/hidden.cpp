@@ -18,13 +18,12 @@ StepArguments hiddenArguments(const Emitter &m, TensorId product, const RowWindo
 
 /// Whether the tensor cores take W as their left operand and E as their right one, which they read more
 /// often. E's numbers are all above 0 and of much the same size, so that fewer bits change from one to the
-/// next, which takes less power. With both ways in turn on an H200 dX took 1.3 % less of 8192×4096×32000, and
-/// 1.3 and 2.0 % less of 4096×4096×128256, in these tiles. Others, and parts of the classes, were not
-/// measured so (`product_bench`, 2026-11-27).
+/// next, which takes less power. With both ways in turn dX took up to 4 % less (`product_bench`, 2026-11-27
+/// and 28; compiler/nvptx/MEASUREMENTS.md). Parts of the classes were not measured so.
 bool swapsOperands(const Emitter &m, const DHiddenSpec &spec) {
   constexpr int64_t kDeep = 24 << 10; // classes
-  const bool isMeasured = m.c.dHidden.roles == Schedule::WarpRoles::cooperative && spec.block.rows == 256 &&
-                          spec.block.columns == 192 && !spec.uniform && !spec.self;
+  const bool isMeasured =
+      m.c.dHidden.roles == Schedule::WarpRoles::cooperative && !spec.uniform && !spec.self;
   return isMeasured && elementBytes(spec.exponentials) == 2 && m.s.classes >= kDeep;
 }
 

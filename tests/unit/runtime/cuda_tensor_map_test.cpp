@@ -193,6 +193,23 @@ TEST_F(CudaTensorMapTest, OfProductsThatWaitThemselvesThoseOfSmallMatricesStartE
   EXPECT_TRUE(fake.launches().back().attributes.empty());
 }
 
+// The ranks of clusters suppose an empty GPU.
+TEST_F(CudaTensorMapTest, ProductsOfClustersStartEarlyWhereMatricesAreSmaller) {
+  const auto isEarly = [&](int clusterCtas) {
+    Artifact artifact = productArtifact();
+    artifact.startsEarly = true;
+    artifact.clusterCtas = clusterCtas;
+    kernel = *device->load(artifact);
+    EXPECT_TRUE(launch(productArguments(int64_t(1) << 18, 1024, 1024)).ok());
+    const auto attributes = fake.launches().back().attributes;
+    return std::any_of(attributes.begin(), attributes.end(), [](const auto &attribute) {
+      return attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    });
+  };
+  EXPECT_TRUE(isEarly(1));
+  EXPECT_FALSE(isEarly(2));
+}
+
 TEST_F(CudaTensorMapTest, MapsThatCannotBeAreRefused) {
   for (TensorMap wrong :
        {TensorMap{3, 128, 64}, {-1, 128, 64}, {1, 128, 64}, {0, 128, 32}, {0, 0, 64}, {0, 257, 64}}) {
