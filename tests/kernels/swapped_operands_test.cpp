@@ -94,12 +94,13 @@ TEST(SwappedOperands, GiveTheSameGradient) {
 TEST(SwappedOperands, AssembleWithoutSpills) {
   const std::string assembler = findPtxAssembler();
   if (assembler.empty()) GTEST_SKIP() << "no ptxas on PATH or below CUDA_HOME";
-  for (const lce::Block &block : kBlocks) {
-    const auto artifact =
-        compile(lce::dHidden({bf16, bf16, bf16, block}), *parseTarget("sm_90a"), optionsOf(true), {});
-    ASSERT_TRUE(artifact.ok()) << artifact.status().message();
-    EXPECT_EQ(faultsOfAssembled(assembler, artifact->assembly, "sm_90a"), "") << block.str();
-  }
+  for (const lce::Block &block : kBlocks)
+    for (const ElementType output : {bf16, f32}) {
+      const auto artifact =
+          compile(lce::dHidden({bf16, bf16, output, block}), *parseTarget("sm_90a"), optionsOf(true), {});
+      ASSERT_TRUE(artifact.ok()) << artifact.status().message();
+      EXPECT_EQ(faultsOfAssembled(assembler, artifact->assembly, "sm_90a"), "") << block.str();
+    }
 }
 
 } // namespace

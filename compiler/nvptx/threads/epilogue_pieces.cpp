@@ -1,5 +1,7 @@
 #include "compiler/nvptx/threads/epilogue_pieces.h"
 
+#include <numeric>
+
 namespace tilewright::nvptx {
 
 namespace {
@@ -24,7 +26,8 @@ EpiloguePieces piecesOf(const EpilogueWork &work) {
   constexpr size_t kFewBlocks = 1;       // that are loaded, for which there are registers beside accumulators
   constexpr int64_t kPieceColumns = 16;  // registers of a row that are then worked on at once, or half
   constexpr int64_t kManySteps = 26;     // to a number, of which two rows at once would not fit beside those
-  constexpr int64_t kTallRows = 2;       // of a piece of few columns, of which four rows spilled in dX
+  constexpr int64_t kTallRows = 2;       // of the first pieces of few columns, or of fp32: four spilled in dX
+  constexpr int64_t kMostTallRows = 8;   // of such pieces, once there are registers for it
 
   const int64_t registers = work.rows * work.columns;
   const bool isTight = fillsRegisters(registers), isLong = isTight && stepsOf(work) > kManySteps;
@@ -38,7 +41,9 @@ EpiloguePieces piecesOf(const EpilogueWork &work) {
              isLong || (isTight && hasStores) ? kPieceColumns / 2 : kPieceColumns};
   if (work.hasRole && work.sums == 0 && work.columns > 1 && work.rows % kTallRows == 0 &&
       work.rows > work.columns) {
-    pieces.piece = pieces.part = {kTallRows, work.columns};
+    const int64_t atFirst = isTight ? kTallRows : std::gcd(work.rows, kMostTallRows);
+    pieces.piece = pieces.part = {atFirst, work.columns};
+    pieces.mostRows = isTight && work.storesF32 ? kTallRows : kMostTallRows;
     pieces.areBlocks = pieces.loadsParts = pieces.isTall = true;
     pieces.narrow = work.columns;
     return pieces;

@@ -17,7 +17,8 @@ struct EpilogueWork {
   int64_t tanhs = 0;             ///< so many are `tanh`, which `expand_math` makes several of
   StoreTarget::Piece wanted;     ///< by the stores; a row, if they want nothing
   size_t blocks = 0;             ///< that it loads
-  int64_t rowVector = 0;         ///< registers of the longest row of a vector that it loads
+  bool storesF32 = false;
+  int64_t rowVector = 0; ///< registers of the longest row of a vector that it loads
 };
 
 /// How a group goes over its registers: piece by piece, and part by part of a piece.
@@ -30,6 +31,7 @@ struct EpiloguePieces {
   bool isCrowded = false;  ///< a part's loads stand together, ahead of it
   bool roundsPairs = true; ///< else there are registers for one number at a time only
   int64_t narrow = 0;      ///< registers of rows that are loaded ahead of all pieces, at most
+  int64_t mostRows = 0;    ///< of a piece, where it is tall
   bool isTall = false; ///< a thread has few columns of many rows: what each row has is loaded for each part
 };
 

@@ -111,6 +111,8 @@ EpiloguePieces SinkGroup::plan() {
   work.wanted = wantedPiece();
   const auto needed = neededBy(ops);
   work.steps = needed.size();
+  work.storesF32 = llvm::any_of(
+      ops, [](Operation *op) { return isStore(op) && tile::elementOf(op->getOperand(0).getType()).isF32(); });
   work.tanhs = llvm::count_if(needed, [](Operation *op) { return isa<math::TanhOp>(op); });
   work.blocks = unknownLoads([](Value tile) { return !isNarrow(tile); }).size();
   for (Operation *load : unknownLoads(isRow))
@@ -128,6 +130,7 @@ void SinkGroup::emitPieces() {
     blocks = unknownLoads([](Value tile) { return !isNarrow(tile); });
     rowVectors = unknownLoads(isRow);
   }
+  if (pieces.isTall) return emitTallPieces(pieces);
   const auto [rows, columns] = pieces.piece;
   if (pieces.loadsAhead) loadBlocks(pieces, 0, 0);
   for (int64_t row = 0; row < layout.rows->registers(); row += rows)
@@ -136,6 +139,19 @@ void SinkGroup::emitPieces() {
       if (pieces.loadsAhead) loadBlocks(pieces, isLast ? row + rows : row, isLast ? 0 : column + columns);
       emitPiece(pieces, row, column);
     }
+}
+
+/// Each piece waits for what its rows have in memory. Each quarter of the accumulators that is stored leaves
+/// registers for twice as many rows at once.
+void SinkGroup::emitTallPieces(EpiloguePieces pieces) {
+  const int64_t rows = layout.rows->registers(), atFirst = pieces.piece.rows;
+  for (int64_t row = 0; row < rows; row += pieces.piece.rows) {
+    int64_t atOnce = std::min(pieces.mostRows, atFirst << (4 * row / rows));
+    while ((rows - row) % atOnce)
+      atOnce /= 2;
+    pieces.piece.rows = pieces.part.rows = atOnce;
+    emitPiece(pieces, row, 0);
+  }
 }
 
 void SinkGroup::loadBlocks(const EpiloguePieces &pieces, int64_t row, int64_t column) {

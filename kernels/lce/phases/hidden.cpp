@@ -18,8 +18,8 @@ StepArguments hiddenArguments(const Emitter &m, TensorId product, const RowWindo
 
 /// Whether the tensor cores take W as their left operand and E as their right one, which they read more
 /// often. E's numbers are all above 0 and of much the same size, so that fewer bits change from one to the
-/// next, which takes less power. With both ways in turn dX took up to 4 % less (`product_bench`, 2026-11-27
-/// and 28; compiler/nvptx/MEASUREMENTS.md). Parts of the classes were not measured so.
+/// next, which takes less power. With both ways in turn dX alone took up to 4 % less (`product_bench`,
+/// 2026-11-27 and 28; compiler/nvptx/MEASUREMENTS.md). Parts of the classes were not measured so.
 bool swapsOperands(const Emitter &m, const DHiddenSpec &spec) {
   constexpr int64_t kDeep = 24 << 10; // classes
   const bool isMeasured =
