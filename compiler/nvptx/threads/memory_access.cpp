@@ -132,8 +132,9 @@ void MemoryAccess::findVectors() {
 Num MemoryAccess::rowNumber(int64_t row) {
   if (rowTile) return e.wide(e.num(lowering.elements().evaluate(rowTile, row, 0)));
   if (!lowering.options().swapsOperands) return *firstRow + e.wide(lowering.position(*layout.rows, row));
-  // A thread has many rows of a transposed tile. In this order, for the sum of its place and a constant is
-  // the same in all programs: LLVM would compute it once, and each row would take a register.
+  // A thread has many rows of a transposed tile. The sum of its place and a constant is the same in all
+  // programs, so that LLVM would compute it once, and each row would take a register: the constant comes
+  // last.
   return *firstRow + e.wide(lowering.threadPosition(*layout.rows)) + layout.rows->offsets[row];
 }
 
