@@ -1,5 +1,6 @@
 #include "compiler/nvptx/threads/epilogue_pieces.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace tilewright::nvptx {
@@ -14,6 +15,13 @@ int64_t stepsOf(const EpilogueWork &work) {
 }
 
 } // namespace
+
+int64_t EpiloguePieces::tallRows(int64_t row, int64_t rows) const {
+  int64_t atOnce = std::min(mostRows, piece.rows << (4 * row / rows));
+  while ((rows - row) % atOnce)
+    atOnce /= 2;
+  return atOnce;
+}
 
 bool fillsRegisters(int64_t accumulators) { return accumulators > kManyAccumulators; }
 

@@ -17,8 +17,8 @@ struct EpilogueWork {
   int64_t tanhs = 0;             ///< so many are `tanh`, which `expand_math` makes several of
   StoreTarget::Piece wanted;     ///< by the stores; a row, if they want nothing
   size_t blocks = 0;             ///< that it loads
-  bool storesF32 = false;
-  int64_t rowVector = 0; ///< registers of the longest row of a vector that it loads
+  int64_t rowVector = 0;         ///< registers of the longest row of a vector that it loads
+  bool storesF32 = false;        ///< whose numbers take a register each, not two in one
 };
 
 /// How a group goes over its registers: piece by piece, and part by part of a piece.
@@ -33,6 +33,10 @@ struct EpiloguePieces {
   int64_t narrow = 0;      ///< registers of rows that are loaded ahead of all pieces, at most
   int64_t mostRows = 0;    ///< of a piece, where it is tall
   bool isTall = false; ///< a thread has few columns of many rows: what each row has is loaded for each part
+
+  /// Of tall pieces, the rows at once from `row` on of so many. Each piece waits for what its rows have in
+  /// memory. Each quarter of the accumulators that is stored leaves registers for twice as many rows.
+  int64_t tallRows(int64_t row, int64_t rows) const;
 };
 
 /// Rows one by one, or in the pieces that a store wants. Where accumulators fill the registers, warps with

@@ -141,16 +141,12 @@ void SinkGroup::emitPieces() {
     }
 }
 
-/// Each piece waits for what its rows have in memory. Each quarter of the accumulators that is stored leaves
-/// registers for twice as many rows at once.
-void SinkGroup::emitTallPieces(EpiloguePieces pieces) {
-  const int64_t rows = layout.rows->registers(), atFirst = pieces.piece.rows;
-  for (int64_t row = 0; row < rows; row += pieces.piece.rows) {
-    int64_t atOnce = std::min(pieces.mostRows, atFirst << (4 * row / rows));
-    while ((rows - row) % atOnce)
-      atOnce /= 2;
-    pieces.piece.rows = pieces.part.rows = atOnce;
-    emitPiece(pieces, row, 0);
+void SinkGroup::emitTallPieces(const EpiloguePieces &pieces) {
+  const int64_t rows = layout.rows->registers();
+  EpiloguePieces next = pieces;
+  for (int64_t row = 0; row < rows; row += next.piece.rows) {
+    next.piece.rows = next.part.rows = pieces.tallRows(row, rows);
+    emitPiece(next, row, 0);
   }
 }
 

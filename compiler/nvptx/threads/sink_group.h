@@ -30,7 +30,7 @@ private:
   EpiloguePieces plan();
   void combine();
   void emitPieces();
-  void emitTallPieces(EpiloguePieces pieces);
+  void emitTallPieces(const EpiloguePieces &pieces);
   void emitPiece(const EpiloguePieces &pieces, int64_t row, int64_t column);
   void emitPart(const EpiloguePieces &pieces, int64_t row, int64_t column);
   void evaluatePart(StoreTarget::Piece part, int64_t row, int64_t column);
