@@ -91,13 +91,36 @@ TEST(SwappedOperands, GiveTheSameGradient) {
     }
 }
 
+/// Products of three parts of the classes.
+DeviceTensor partsOf(const Chunk &chunk, bool swaps, const lce::Block &block) {
+  constexpr int64_t kParts = 3;
+  const DirectLaunches launches("sm_90a");
+  Device &device = launches.device();
+  const DeviceTensor e = DeviceTensor::matrix(device, bf16, kRows, kClasses, chunk.e),
+                     w = DeviceTensor::matrix(device, bf16, kClasses, kHidden, chunk.w),
+                     row = DeviceTensor::vector(device, i32, chunk.row);
+  const int64_t rows = (kRows + block.rows - 1) / block.rows * block.rows;
+  DeviceTensor products = DeviceTensor::matrix(device, f32, kParts * rows, kHidden);
+  products.poison();
+  launches.launch(lce::dHiddenParts({bf16, bf16, block, kParts}),
+                  {e.ref(), w.ref(), row.ref(), products.ref()}, optionsOf(swaps));
+  return products;
+}
+
+TEST(SwappedOperands, GiveTheSameParts) {
+  const Chunk chunk;
+  for (const lce::Block &block : kBlocks)
+    EXPECT_EQ(partsOf(chunk, true, block).bytes(), partsOf(chunk, false, block).bytes()) << block.str();
+}
+
 TEST(SwappedOperands, AssembleWithoutSpills) {
   const std::string assembler = findPtxAssembler();
   if (assembler.empty()) GTEST_SKIP() << "no ptxas on PATH or below CUDA_HOME";
   for (const lce::Block &block : kBlocks)
-    for (const ElementType output : {bf16, f32}) {
-      const auto artifact =
-          compile(lce::dHidden({bf16, bf16, output, block}), *parseTarget("sm_90a"), optionsOf(true), {});
+    for (const Kernel &kernel :
+         {lce::dHidden({bf16, bf16, bf16, block}), lce::dHidden({bf16, bf16, f32, block}),
+          lce::dHiddenParts({bf16, bf16, block, 11})}) {
+      const auto artifact = compile(kernel, *parseTarget("sm_90a"), optionsOf(true), {});
       ASSERT_TRUE(artifact.ok()) << artifact.status().message();
       EXPECT_EQ(faultsOfAssembled(assembler, artifact->assembly, "sm_90a"), "") << block.str();
     }
