@@ -26,6 +26,7 @@ Kernel dWeight(const DWeightSpec &spec) {
     const View gain = spec.gain ? k.input("gain", ElementType::f32, 1) : View();
     const View rowSum = spec.uniform ? k.input("row_sum", ElementType::f32, 2) : View();
     const View classFactor = spec.classFactor ? k.input("class_factor", ElementType::f32, 1) : View();
+    const View partial = mode == Mode::finish ? k.input("partial", ElementType::f32, 2) : View();
     const View dw = k.output("dw", spec.output, 2);
 
     const int ofRows = spec.transposed ? 1 : 0, across = 1 - ofRows; // axes of e and xs
@@ -44,10 +45,14 @@ Kernel dWeight(const DWeightSpec &spec) {
       const Tile sum = onlyRow(k, rowSum, hidden);
       return gradient - (spec.classFactor ? classFactor[classes] * sum : sum);
     };
-    if (mode == Mode::add)
+    if (mode == Mode::add) {
       k.ifThen(rows != 0, [&, classes = classes, hidden = hidden] { k.add(dw, classes, hidden, part()); });
-    else
-      k.store(dw, classes, hidden, spec.accumulation.ontoOutput ? part() + dw.at(classes, hidden) : part());
+      return;
+    }
+    Tile total = part();
+    if (mode == Mode::finish) total = total + partial.at(classes, hidden);
+    if (spec.accumulation.ontoOutput) total = total + dw.at(classes, hidden);
+    k.store(dw, classes, hidden, total);
   });
 }
 

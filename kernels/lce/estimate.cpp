@@ -53,8 +53,9 @@ private:
     double bytes = 3 * x; // rows and their labels' rows of W, gathered
     bytes += 2 * 3 * sizeof(float) * static_cast<double>(s_.rows) * tiles; // sums and largest logits
     if (s_.wantsGradients()) bytes += 2 * x;                               // scaled
-    if (s_.dWeight) bytes += x + 4 * x / static_cast<double>(elementBytes(s_.element));         // u
-    if (s_.dWeight && elementBytes(*s_.dWeight) == 2 && c_.weightParts(s_) > 1) bytes += 6 * w; // rounded
+    if (s_.dWeight) bytes += x + 4 * x / static_cast<double>(elementBytes(s_.element)); // u
+    if (s_.dWeight && elementBytes(*s_.dWeight) == 2 && c_.weightParts(s_) > 1 && !roundsInProduct(s_, c_))
+      bytes += 6 * w;
     if (s_.dHidden && isTransposed(s_, c_, ProductKind::dHidden)) bytes += 8 * w;
     if (s_.dWeight && isTransposed(s_, c_, ProductKind::dWeight))
       bytes += 8 * static_cast<double>(s_.rows) * static_cast<double>(s_.classes);

@@ -111,7 +111,7 @@ struct Accumulation {
   enum class Mode {
     store,  ///< gradient = part
     add,    ///< gradient += part, in fp32
-    finish, ///< gradient = partial + part; of db
+    finish, ///< gradient = partial + part
   };
   Mode mode = Mode::store;
   bool ontoOutput = false; ///< store, finish: the output's old contents are added, too
@@ -121,7 +121,7 @@ struct Accumulation {
 /// A chunk's part of dW = [gain] Eᵀ·xs + the rows of u [- f_j Σ_i uniform_i x_i, f_j = 1 or class_factor].
 ///
 /// (e C×V, xs C×H, u C×H or V×H, slot V, validCount, first[, gain 1][, row_sum 1×H[, class_factor V]],
-///  out dw V×H); `transposed`: e is V×C, and xs H×C
+///  [, partial V×H], out dw V×H); `transposed`: e is V×C, and xs H×C
 struct DWeightSpec {
   ElementType exponentials, output;
   Accumulation accumulation;
@@ -135,8 +135,8 @@ Kernel dWeight(const DWeightSpec &spec);
 
 /// Rounds the fp32 sums of all chunks to a dW of 16 bits. The sums of the last H-K columns are in `partial`.
 /// `inPlace`: the sums of the first K columns, K at most H / 2, are in dW's own rows, each in the place of
-/// two numbers. `ontoOutput`: the output's old contents are added to those in `partial`. This launch takes
-/// less time than a last chunk's product that rounds, whose tiles would wait for what they add.
+/// two numbers. `ontoOutput`: the output's old contents are added to those in `partial`. Of short chunks this
+/// launch takes less time than a last product that rounds (`roundsInProduct`).
 ///
 /// (partial V×(H-K), out dw V×H)
 struct RoundSumsSpec {

@@ -193,6 +193,9 @@ bool numbersAsGathered(const Scheme &scheme, const Config &config);
 bool reducesBesideOneHotSums(const Scheme &scheme, const Config &config);
 /// Whether the kernel that makes losses sorts the chunk's rows, too.
 bool ranksInCombine(const Scheme &scheme, const Config &config);
+/// Whether the last chunk's product of dW adds what the chunks before it have summed up, and rounds, so that
+/// no launch of its own has to.
+bool roundsInProduct(const Scheme &scheme, const Config &config);
 /// Whether u has a row for each class, instead of one for each row of the chunk.
 bool hasRowsOfClasses(const Scheme &scheme, const Config &config);
 

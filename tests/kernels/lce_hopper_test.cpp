@@ -83,6 +83,15 @@ TEST_F(HopperCall, CopiesOperandsByTma) {
     EXPECT_EQ(artifact.persistent, isProduct(name)) << name;
 }
 
+// Deep chunks: products that store sums, add to them, and round them with their own.
+TEST_F(HopperCall, RoundsSumsInTheLastProduct) {
+  const LossReport report = run(24576, 64, 1000, 26 << 20);
+  EXPECT_THAT(report.configuration, HasSubstr("chunk 8192"));
+  EXPECT_EQ(kernels.count("lce_dw"), 3u);
+  EXPECT_EQ(kernels.count("lce_round_sums"), 0u);
+  expectMapsOfProducts();
+}
+
 TEST_F(HopperCall, RecomputesByTma) {
   const LossReport report = run(1000, 64, 3000, 2 << 20, Variant::recompute); // several chunks and slices
   EXPECT_EQ(report.variant, Variant::recompute);
@@ -114,6 +123,15 @@ TEST_F(HopperCall, ComputesPartsOfTheClassesByTma) {
   EXPECT_EQ(kernels.count("lce_dx_parts"), 1u);
   EXPECT_EQ(kernels.count("lce_dx_total"), 1u);
   expectMapsOfProducts();
+}
+
+// Boxes that the copy engine stores hold rows of a tile, not of its transpose.
+TEST_F(HopperCall, SwapsOperandsOfPartsThatAreAllOfDX) {
+  for (const int64_t classes : {12000, 25000}) {
+    kernels.clear();
+    run(makeCase(test::DataKind::random, 300, 64, classes, ElementType::bf16), {});
+    EXPECT_EQ(kernels.find("lce_dx_parts")->second.tensorMaps.size(), classes < 24 << 10 ? 3u : 2u);
+  }
 }
 
 TEST_F(HopperCall, MakesGradientsOfF16ByTma) {
@@ -227,6 +245,7 @@ struct LargeCase {
   const char *name;
   int64_t hidden, classes;
   std::optional<ElementType> gradients;
+  size_t products = 4; ///< dX's last rows are one of their own, or, with the logits again, all of it
   Variant variant = Variant::automatic;
   int64_t limit = 0;
   ElementType element = ElementType::bf16;
@@ -254,8 +273,7 @@ TEST_P(LargeProducts, AssembleWithoutSpills) {
   if (config->variant == Variant::recompute) kinds.push_back(lce::ProductKind::again);
   for (const lce::ProductKind kind : kinds)
     ASSERT_TRUE(compileProduct(runtime, request, *config, kind).ok());
-  // dX's last rows are one of their own, or, with the logits again, all of it.
-  EXPECT_EQ(products.size(), large.gradients ? 4 : 1) << config->str();
+  EXPECT_EQ(products.size(), large.products) << config->str();
   // Rows that are picked by number need one way to memory: vectors, or of a transposed tile single numbers.
   const bool isTransposed = config->dHidden.roles == Schedule::WarpRoles::cooperative;
   for (const Artifact &artifact : products)
@@ -273,11 +291,13 @@ INSTANTIATE_TEST_SUITE_P(
     Gradients, LargeProducts,
     ::testing::Values(
         LargeCase{"bf16", 4096, 128256, ElementType::bf16}, LargeCase{"f32", 4096, 128256, ElementType::f32},
-        LargeCase{"none", 4096, 128256, std::nullopt},
+        LargeCase{"none", 4096, 128256, std::nullopt, 1},
         LargeCase{"ofShortRows", 2048, 131072, ElementType::bf16},
-        LargeCase{"f16", 4096, 128256, ElementType::f16, Variant::automatic, 0, ElementType::f16},
-        LargeCase{"f16ForF32", 4096, 128256, ElementType::f32, Variant::automatic, 0, ElementType::f16},
-        LargeCase{"recomputed", 4096, 128256, ElementType::bf16, Variant::recompute, int64_t(256) << 20}),
+        LargeCase{"ofTwoChunks", 896, 151936, ElementType::bf16, 5},            // the second one rounds dW
+        LargeCase{"ofTwoChunksOfWideTiles", 576, 196608, ElementType::bf16, 4}, // and all of dX is parts
+        LargeCase{"f16", 4096, 128256, ElementType::f16, 4, Variant::automatic, 0, ElementType::f16},
+        LargeCase{"f16ForF32", 4096, 128256, ElementType::f32, 4, Variant::automatic, 0, ElementType::f16},
+        LargeCase{"recomputed", 4096, 128256, ElementType::bf16, 4, Variant::recompute, int64_t(256) << 20}),
     [](const auto &info) { return info.param.name; });
 
 /// Those whose epilogues have the most to do.

@@ -79,6 +79,17 @@ TEST_P(PtxLoss, MatchesReference) {
 // Of three sorted blocks.
 TEST_P(PtxLoss, ManyRows) { check(dataOf(DataKind::random, 2100, 8, 20), call()); }
 
+// Of so many rows that the last of two chunks rounds what both add up to, in its product.
+TEST_P(PtxLoss, LastProductRounds) {
+  if (GetParam().element != ElementType::bf16 || !isHopper()) return;
+  const LossCase data = dataOf(DataKind::random, 16384, 8, 20);
+  LossCall with = call();
+  with.workspaceLimit = int64_t(2) << 20;
+  const LossResult result = runLinearCrossEntropy(runtime(), data, with);
+  EXPECT_EQ(configured(result, "chunk"), 8192);
+  expectClose(result, referenceFor(data, with), data);
+}
+
 // Rows of some blocks are made again; of few rows, all of them.
 TEST_P(PtxLoss, SomeRowsOutOfRange) {
   if (GetParam().tf32) return; // which rounds such logits by more than a loss

@@ -8,33 +8,46 @@ namespace {
 
 constexpr int64_t kOneHotColumns = 2048; // of one program of the one-hot sum; wider rows are split
 
-/// The kernels that make a gradient's sums in fp32, or the output of one part. `widened`: what the output
-/// holds is in the sums before the first part is.
+/// How the parts of a gradient become its output, where there are several.
+struct Summation {
+  bool accumulate = false; ///< the output's old contents are added, too
+  bool widened = false;    ///< and are in the sums before the first part is
+  bool finishes = false;   ///< the last part's kernel stores the output
+};
+
+/// The kernels that make a gradient's sums in fp32, or the output of one part.
 template <typename Make>
-PartKernels partKernels(Emitter &m, ElementType output, bool accumulate, bool widened,
+PartKernels partKernels(Emitter &m, ElementType output, const Summation &summation,
                         const CompileOptions &options, int tag, const Make &make) {
   using Mode = Accumulation::Mode;
   const ElementType f32 = ElementType::f32;
   if (m.c.weightParts(m.s) == 1)
-    return {m.kernel(make(Accumulation{Mode::store, accumulate}, output), options, tag)};
+    return {m.kernel(make(Accumulation{Mode::store, summation.accumulate}, output), options, tag)};
   const bool isSum = output == f32; // else it has a buffer
-  const bool addsFirst = accumulate && (isSum || widened);
+  const bool addsFirst = summation.accumulate && (isSum || summation.widened);
   PartKernels kernels;
   kernels.first = m.kernel(make(Accumulation{addsFirst ? Mode::add : Mode::store}, f32), options, tag);
-  kernels.next = m.kernel(make(Accumulation{Mode::add}, f32), options, tag);
+  if (!summation.finishes || m.c.weightParts(m.s) > 2)
+    kernels.next = m.kernel(make(Accumulation{Mode::add}, f32), options, tag);
+  if (summation.finishes)
+    kernels.last = m.kernel(make(Accumulation{Mode::finish, summation.accumulate}, output), options, tag);
   return kernels;
 }
 
-/// A launch of each of them, in its turns.
-void launchParts(Emitter &m, const PartKernels &kernels, const StepArguments &arguments, int tag = -1) {
-  const auto add = [&](int kernel, int turns) {
+/// A launch of each of them, in its turns. `toOutput`: of the last one, where it takes the sums to the
+/// output.
+void launchParts(Emitter &m, const PartKernels &kernels, const StepArguments &toSums,
+                 const StepArguments &toOutput, int tag = -1) {
+  const auto add = [&](int kernel, int turns, const StepArguments &arguments) {
+    if (kernel < 0) return;
     Step &step = m.launch(kernel, arguments);
     step.turns = static_cast<uint8_t>(turns);
     step.tag = tag;
   };
-  if (kernels.next < 0) return add(kernels.first, kEveryTurn);
-  add(kernels.first, kFirstTurn);
-  add(kernels.next, kLaterTurns);
+  const bool finishes = kernels.last >= 0, isOne = kernels.next < 0 && !finishes;
+  add(kernels.first, isOne ? kEveryTurn : kFirstTurn, toSums);
+  add(kernels.next, finishes ? kMiddleTurns : kLaterTurns, toSums);
+  add(kernels.last, kLastTurn, toOutput);
 }
 
 /// A power of two: few kernels, and of short rows no program with more columns than there are.
@@ -67,11 +80,14 @@ PartKernels weightKernels(Emitter &m) {
   // What is still to be normalised is in fp32, and adds to nothing.
   const ElementType output = m.s.terms.margin ? ElementType::f32 : *m.s.dWeight;
   const bool accumulate = m.s.accumulate && !m.s.terms.margin;
-  return partKernels(m, output, accumulate, m.has(tensor::sumsInPlace), m.optionsFor(ProductKind::dWeight),
-                     tagOf(ProductKind::dWeight), [&](const Accumulation &accumulation, ElementType type) {
+  const Summation summation = {accumulate, m.has(tensor::sumsInPlace), roundsInProduct(m.s, m.c)};
+  return partKernels(m, output, summation, m.optionsFor(ProductKind::dWeight), tagOf(ProductKind::dWeight),
+                     [&](const Accumulation &accumulation, ElementType type) {
+                       // Beside sums that are read, too, u has no registers in every tile.
+                       const bool reads = accumulation.mode == Accumulation::Mode::finish;
                        return dWeight({m.s.exponentials, type, accumulation, m.c.dWeight.block,
                                        m.s.isUniformRankOne, m.hasUniformFactor(), m.s.normalisesRows,
-                                       m.oneHotPlace(), m.has(tensor::et), hasFewRows(m.s, m.c)});
+                                       m.oneHotPlace(), m.has(tensor::et), reads || hasFewRows(m.s, m.c)});
                      });
 }
 
@@ -100,7 +116,9 @@ void weightProduct(Emitter &m, const PartKernels &kernels, TensorId e, TensorId 
     if (m.classFactor() != kNoTensor) arguments.tensor(m.classFactor());
   }
   addWeightSums(m, arguments, first, count);
-  launchParts(m, kernels, arguments, first == 0 ? tagOf(ProductKind::dWeight) : -1);
+  StepArguments toOutput = arguments;
+  toOutput.tensor(tensor::dWeight, {}, {first, count});
+  launchParts(m, kernels, arguments, toOutput, first == 0 ? tagOf(ProductKind::dWeight) : -1);
 }
 
 /// Some columns at a time, lest u becomes large; those that add up in place apart from the others.
@@ -116,7 +134,8 @@ void weightGradient(Emitter &m, TensorId e, TensorId u, const ColumnWindow &ofE,
     oneHotSums(m, u, first, count);
     weightProduct(m, kernels, e, u, ofE, first, count);
   }
-  if (*m.s.dWeight == ElementType::f32 || m.s.terms.margin || m.c.weightParts(m.s) == 1) return;
+  const bool isRounded = *m.s.dWeight == ElementType::f32 || m.s.terms.margin || kernels.last >= 0;
+  if (isRounded || m.c.weightParts(m.s) == 1) return;
   const bool isInPlace = m.has(tensor::sumsInPlace);
   m.launch(m.kernel(roundSums({*m.s.dWeight, isInPlace, m.s.accumulate && !isInPlace})),
            m.arguments().tensors({tensor::partial, tensor::dWeight}))
@@ -140,14 +159,11 @@ void biasGradient(Emitter &m, TensorId e, const ColumnWindow &ofE) {
     arguments.tensor(tensor::uniform);
     if (m.classFactor() != kNoTensor) arguments.tensor(m.classFactor());
   }
-  const PartKernels kernels = partKernels(m, *m.s.dBias, m.s.accumulate, false, {}, -1, make);
-  if (!m.has(tensor::partialBias)) return launchParts(m, kernels, arguments.tensor(tensor::dBias));
-  // Sums in a buffer, until the last part is stored with them.
-  arguments.tensor(tensor::partialBias);
-  m.launch(kernels.first, arguments).turns = kFirstTurn;
-  m.launch(kernels.next, arguments).turns = kMiddleTurns;
-  const int last = m.kernel(make({Accumulation::Mode::finish, m.s.accumulate}, *m.s.dBias));
-  m.launch(last, arguments.tensor(tensor::dBias)).turns = kLastTurn;
+  const Summation summation = {m.s.accumulate, false, m.has(tensor::partialBias)};
+  const PartKernels kernels = partKernels(m, *m.s.dBias, summation, {}, -1, make);
+  StepArguments toSums = arguments;
+  toSums.tensor(m.has(tensor::partialBias) ? tensor::partialBias : tensor::dBias);
+  launchParts(m, kernels, toSums, arguments.tensors({tensor::partialBias, tensor::dBias}));
 }
 
 /// Sorted blocks of rows, and merges of them. Each step reads what the one before wrote, to one of two pairs
