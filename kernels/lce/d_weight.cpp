@@ -15,7 +15,7 @@ Kernel dWeight(const DWeightSpec &spec) {
       std::string("e=") + elementName(spec.exponentials) + ",dw=" + elementName(spec.output) + "," +
       spec.accumulation.str() + (spec.uniform ? ",uniform" : "") + (spec.classFactor ? ",class factor" : "") +
       (spec.gain ? ",gain" : "") + (spec.transposed ? ",transposed" : "") +
-      (spec.place == OneHotPlace::label ? ",u of classes" : "") + (spec.fewLabels ? ",few labels" : "") +
+      (spec.place == OneHotPlace::label ? ",u of classes" : "") + (spec.skipsAbsent ? ",skips absent" : "") +
       "," + spec.block.str();
   return defineKernel("lce_dw", specialisation, [spec](KernelBuilder &k) {
     const Mode mode = spec.accumulation.mode;
@@ -40,7 +40,7 @@ Kernel dWeight(const DWeightSpec &spec) {
       const Tile scaled = gain.valid() ? first(k, gain) * product : product;
       const bool isOwn = spec.place == OneHotPlace::label;
       const Tile place = isOwn ? select(slot[classes] >= 0, classes.positions(), -1) : slot[classes];
-      const Tile gradient = scaled + u.gather(place, hidden, spec.fewLabels);
+      const Tile gradient = scaled + u.gather(place, hidden, spec.skipsAbsent);
       if (!spec.uniform) return gradient;
       const Tile sum = onlyRow(k, rowSum, hidden);
       return gradient - (spec.classFactor ? classFactor[classes] * sum : sum);

@@ -129,7 +129,7 @@ struct DWeightSpec {
   bool uniform = false, classFactor = false, gain = false;
   OneHotPlace place = OneHotPlace::slot;
   bool transposed = false;
-  bool fewLabels = false; ///< of rows, beside the classes
+  bool skipsAbsent = false; ///< nothing is read for a class that has no row of u, as few have one
 };
 Kernel dWeight(const DWeightSpec &spec);
 

@@ -81,14 +81,14 @@ PartKernels weightKernels(Emitter &m) {
   const ElementType output = m.s.terms.margin ? ElementType::f32 : *m.s.dWeight;
   const bool accumulate = m.s.accumulate && !m.s.terms.margin;
   const Summation summation = {accumulate, m.has(tensor::sumsInPlace), roundsInProduct(m.s, m.c)};
-  return partKernels(m, output, summation, m.optionsFor(ProductKind::dWeight), tagOf(ProductKind::dWeight),
-                     [&](const Accumulation &accumulation, ElementType type) {
-                       // Beside sums that are read, too, u has no registers in every tile.
-                       const bool reads = accumulation.mode == Accumulation::Mode::finish;
-                       return dWeight({m.s.exponentials, type, accumulation, m.c.dWeight.block,
-                                       m.s.isUniformRankOne, m.hasUniformFactor(), m.s.normalisesRows,
-                                       m.oneHotPlace(), m.has(tensor::et), reads || hasFewRows(m.s, m.c)});
-                     });
+  return partKernels(
+      m, output, summation, m.optionsFor(ProductKind::dWeight), tagOf(ProductKind::dWeight),
+      [&](const Accumulation &accumulation, ElementType type) {
+        // A tile of 192×128 that reads sums, too, has no registers for all classes' rows of u.
+        const bool skips = accumulation.mode == Accumulation::Mode::finish || hasFewRows(m.s, m.c);
+        return dWeight({m.s.exponentials, type, accumulation, m.c.dWeight.block, m.s.isUniformRankOne,
+                        m.hasUniformFactor(), m.s.normalisesRows, m.oneHotPlace(), m.has(tensor::et), skips});
+      });
 }
 
 /// Columns [first, first + count) of where dW adds up.
