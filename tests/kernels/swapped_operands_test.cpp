@@ -54,20 +54,28 @@ CompileOptions optionsOf(bool swaps) {
   return options;
 }
 
-DeviceTensor dxOf(const Chunk &chunk, bool swaps, ElementType output, const lce::Block &block) {
-  const DirectLaunches launches("sm_90a");
+/// What dX and its parts take of a chunk, in the interpreter's memory.
+struct Operands {
+  const DirectLaunches launches{"sm_90a"};
   Device &device = launches.device();
-  const DeviceTensor e = DeviceTensor::matrix(device, bf16, kRows, kClasses, chunk.e),
-                     w = DeviceTensor::matrix(device, bf16, kClasses, kHidden, chunk.w);
-  const DeviceTensor label = DeviceTensor::vector(device, i32, chunk.label),
-                     scale = DeviceTensor::vector(device, f32, chunk.scale),
-                     oneHot = DeviceTensor::vector(device, f32, chunk.oneHot),
-                     row = DeviceTensor::vector(device, i32, chunk.row);
-  DeviceTensor dx = DeviceTensor::matrix(device, output, kRows, kHidden);
+  const DeviceTensor e, w, row;
+
+  explicit Operands(const Chunk &chunk)
+      : e(DeviceTensor::matrix(device, bf16, kRows, kClasses, chunk.e)),
+        w(DeviceTensor::matrix(device, bf16, kClasses, kHidden, chunk.w)),
+        row(DeviceTensor::vector(device, i32, chunk.row)) {}
+};
+
+DeviceTensor dxOf(const Chunk &chunk, bool swaps, ElementType output, const lce::Block &block) {
+  const Operands o(chunk);
+  const DeviceTensor label = DeviceTensor::vector(o.device, i32, chunk.label),
+                     scale = DeviceTensor::vector(o.device, f32, chunk.scale),
+                     oneHot = DeviceTensor::vector(o.device, f32, chunk.oneHot);
+  DeviceTensor dx = DeviceTensor::matrix(o.device, output, kRows, kHidden);
   dx.poison();
-  launches.launch(lce::dHidden({bf16, bf16, output, block}),
-                  {e.ref(), w.ref(), label.ref(), scale.ref(), oneHot.ref(), row.ref(), dx.ref()},
-                  optionsOf(swaps));
+  o.launches.launch(lce::dHidden({bf16, bf16, output, block}),
+                    {o.e.ref(), o.w.ref(), label.ref(), scale.ref(), oneHot.ref(), o.row.ref(), dx.ref()},
+                    optionsOf(swaps));
   return dx;
 }
 
@@ -94,16 +102,12 @@ TEST(SwappedOperands, GiveTheSameGradient) {
 /// Products of three parts of the classes.
 DeviceTensor partsOf(const Chunk &chunk, bool swaps, const lce::Block &block) {
   constexpr int64_t kParts = 3;
-  const DirectLaunches launches("sm_90a");
-  Device &device = launches.device();
-  const DeviceTensor e = DeviceTensor::matrix(device, bf16, kRows, kClasses, chunk.e),
-                     w = DeviceTensor::matrix(device, bf16, kClasses, kHidden, chunk.w),
-                     row = DeviceTensor::vector(device, i32, chunk.row);
+  const Operands o(chunk);
   const int64_t rows = (kRows + block.rows - 1) / block.rows * block.rows;
-  DeviceTensor products = DeviceTensor::matrix(device, f32, kParts * rows, kHidden);
+  DeviceTensor products = DeviceTensor::matrix(o.device, f32, kParts * rows, kHidden);
   products.poison();
-  launches.launch(lce::dHiddenParts({bf16, bf16, block, kParts}),
-                  {e.ref(), w.ref(), row.ref(), products.ref()}, optionsOf(swaps));
+  o.launches.launch(lce::dHiddenParts({bf16, bf16, block, kParts}),
+                    {o.e.ref(), o.w.ref(), o.row.ref(), products.ref()}, optionsOf(swaps));
   return products;
 }
 

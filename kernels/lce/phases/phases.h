@@ -85,7 +85,7 @@ private:
 constexpr Block kInPlaceBlock{32, 256};
 
 /// Kernels that add a part to a gradient: the first part's, the others', and the last one's where it stores
-/// what the sums in a buffer become. -1: the same as the one before.
+/// what the sums in a buffer become. -1: there is none.
 struct PartKernels {
   int first = -1, next = -1, last = -1;
 };

@@ -134,8 +134,7 @@ void weightGradient(Emitter &m, TensorId e, TensorId u, const ColumnWindow &ofE,
     oneHotSums(m, u, first, count);
     weightProduct(m, kernels, e, u, ofE, first, count);
   }
-  const bool isRounded = *m.s.dWeight == ElementType::f32 || m.s.terms.margin || kernels.last >= 0;
-  if (isRounded || m.c.weightParts(m.s) == 1) return;
+  if (!m.has(tensor::partial) || m.s.terms.margin || kernels.last >= 0) return;
   const bool isInPlace = m.has(tensor::sumsInPlace);
   m.launch(m.kernel(roundSums({*m.s.dWeight, isInPlace, m.s.accumulate && !isInPlace})),
            m.arguments().tensors({tensor::partial, tensor::dWeight}))
