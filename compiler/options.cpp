@@ -40,7 +40,8 @@ std::string CompileOptions::str() const {
          " rowUnroll=" + std::to_string(schedule.rowUnroll) +
          " rowBytes=" + std::to_string(schedule.rowBytes) +
          " rowPartners=" + std::to_string(schedule.rowPartners) +
-         " nextIsProduct=" + std::to_string(schedule.nextIsProduct) + " tf32=" + std::to_string(tf32) +
+         " nextIsProduct=" + std::to_string(schedule.nextIsProduct) +
+         " runsBeside=" + std::to_string(schedule.runsBeside) + " tf32=" + std::to_string(tf32) +
          " alignedMatrices=" + std::to_string(alignedMatrices) + " optLevel=" + std::to_string(optLevel);
 }
 

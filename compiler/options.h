@@ -36,6 +36,9 @@ struct Schedule {
   int rowPartners = 1;  ///< sm_90: so many CTAs of a cluster share the columns of a streamed row
   bool nextIsProduct = false; ///< sm_90, of a kernel without one: the next launch takes its places when this
                               ///< one's work is done
+  /// sm_90, of a kernel without a product: the launch before it may go on meanwhile. The kernel reads nothing
+  /// that launch writes, neither writes memory that the other touches, and that launch runs beside none.
+  bool runsBeside = false;
 };
 
 const char *warpRolesName(Schedule::WarpRoles roles);

@@ -100,6 +100,7 @@ static nvptx::LowerToThreadsOptions lowerToThreadsFor(const Target &target, cons
   lowering.rasterRows = options.schedule.rasterRows;
   lowering.startsEarly = target.capability() >= 90;
   lowering.nextIsProduct = options.schedule.nextIsProduct;
+  lowering.runsBeside = options.schedule.runsBeside;
   lowering.sharedLimit = target.sharedLimit();
   return lowering;
 }

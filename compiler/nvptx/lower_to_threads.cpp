@@ -27,21 +27,29 @@ static void declareSharedMemory(ModuleOp module) {
 
 /// Programmatic dependent launch: CTAs take their places while the launch before them in the stream ends, and
 /// wait here until all that it wrote can be seen. Then those of the next launch may take theirs. Of products
-/// those by warps with roles can start so, and a launch says whether one does; the next launch finds no room
-/// before they end. A product's CTAs take a multiprocessor each. While another kernel's work they would take
-/// them in the order in which those end, and neighbours among them would find less in the second-level cache.
-static void waitForLaunchBefore(func::FuncOp lowered, bool nextIsProduct) {
+/// those by warps with roles can start so, and a launch says whether one does. Their CTAs take a
+/// multiprocessor each: the next launch finds room on those that have no tile left. While another kernel's
+/// CTAs work, a product's would take places in the order in which those end, and neighbours among them would
+/// find less in the second-level cache.
+///
+/// A kernel that runs beside the launch before it begins at once, and its first CTAs wait at their end. So it
+/// is over when both are, and whoever waits for it has waited for both.
+static void waitForLaunchBefore(func::FuncOp lowered, bool nextIsProduct, bool runsBeside) {
   LaunchNotes notes = LaunchNotes::of(lowered);
   if (notes.hasProduct && !notes.persistent) return;
   auto say = [&](Operation *before, const char *code) {
     OpBuilder builder(before);
     Emitter(lowered.getLoc(), builder).ptx({}, code, "~{memory}", {}, true);
   };
-  Operation *first = &lowered.getBody().front().front();
-  say(first, "griddepcontrol.wait;");
-  if (!notes.hasProduct)
-    say(nextIsProduct ? lowered.getBody().back().getTerminator() : first,
-        "griddepcontrol.launch_dependents;");
+  Operation *first = &lowered.getBody().front().front(), *end = lowered.getBody().back().getTerminator();
+  const bool waitsAtEnd = runsBeside && !notes.hasProduct;
+  if (!waitsAtEnd) say(first, "griddepcontrol.wait;");
+  say(nextIsProduct && !notes.hasProduct ? end : first, "griddepcontrol.launch_dependents;");
+  if (waitsAtEnd)
+    say(end, "{ .reg .pred waits; .reg .u32 cta;\n\t"
+             "mov.u32 cta, %ctaid.x;\n\t"
+             "setp.eq.u32 waits, cta, 0;\n\t"
+             "@waits griddepcontrol.wait; }");
   notes.startsEarly = true;
   notes.write(lowered);
 }
@@ -67,7 +75,7 @@ struct LowerToThreadsPass : impl::LowerToThreadsBase<LowerToThreadsPass> {
       if (failed(lower(kernel, options))) return signalPassFailure();
     }
     for (auto lowered : getOperation().getOps<func::FuncOp>())
-      if (startsEarly) waitForLaunchBefore(lowered, nextIsProduct);
+      if (startsEarly) waitForLaunchBefore(lowered, nextIsProduct, runsBeside);
   }
 
   static LogicalResult lower(func::FuncOp kernel, const LoweringOptions &options) {

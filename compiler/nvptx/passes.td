@@ -114,6 +114,7 @@ def LowerToThreads : Pass<"lower-to-threads", "::mlir::ModuleOp"> {
     Option<"rasterRows", "raster-rows", "int64_t", "0", "rows of programs that a persistent grid walks column by column">,
     Option<"startsEarly", "starts-early", "bool", "false", "for sm_90 and later: a launch waits for the one before it">,
     Option<"nextIsProduct", "next-is-product", "bool", "false", "the next launch takes its places when this one's work is done">,
+    Option<"runsBeside", "runs-beside", "bool", "false", "the launch before this one may go on meanwhile">,
   ];
   let dependentDialects = [
     "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect", "::mlir::arith::ArithDialect",

@@ -88,7 +88,9 @@ struct Config {
   }
   const Product &operator[](ProductKind kind) const { return const_cast<Config &>(*this)[kind]; }
   bool hasTail() const { return tail.parts > 1; }
-  int64_t tailRows() const;                     ///< to the chunk's end, in whole strips of dX's tiles
+  int64_t tailRows() const; ///< to the chunk's end, in whole strips of dX's tiles
+  /// Rows of a chunk whose dX is made in whole tiles: those before the tail.
+  int64_t hiddenTileRows() const { return hasTail() ? tail.begin : chunkRows; }
   int64_t chunks(const Request &request) const; ///< at least 1
   /// Chunks whose E is in memory at the same time.
   int chunkBuffers(const Request &request) const {

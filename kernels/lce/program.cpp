@@ -19,21 +19,21 @@ TermValues valuesOf(const Scheme &scheme, const OptionValues &options) {
   return values;
 }
 
-/// Of one chunk of rows.
+/// Of one chunk of rows. dX comes before dW, whose sums of label segments are made beside it.
 void emitChunk(Emitter &m) {
   m.forEachChunk(true);
   emitExponentials(m);
   emitCombination(m);
   if (m.s.keepsExponentials) {
+    const bool hasClassGradients = m.s.wantsClassGradients() && !m.s.hasSecondPass;
     emitFixUp(m);
-    const bool hiddenFirst = dHiddenComesFirst(m.s, m.c);
-    if (m.s.dHidden && hiddenFirst) emitHiddenGradient(m);
-    if (m.s.wantsClassGradients() && !m.s.hasSecondPass) {
-      emitSort(m);
-      emitClassGradients(m, tensor::e, tensor::u, 0, m.s.classes);
-    }
+    if (hasClassGradients) emitSort(m);
+    const bool partsFirst = hiddenPartsComeFirst(m.s, m.c);
+    if (m.s.dHidden) emitHiddenTiles(m);
+    if (m.s.dHidden && partsFirst) emitHiddenParts(m);
+    if (hasClassGradients) emitClassGradients(m, tensor::e, tensor::u, 0, m.s.classes);
     if (m.c.keptClasses) emitKept(m);
-    if (m.s.dHidden && !hiddenFirst) emitHiddenGradient(m);
+    if (m.s.dHidden && !partsFirst) emitHiddenParts(m);
   }
   m.forEachChunk(false);
 }
@@ -48,13 +48,11 @@ void emitChunkOfShard(Emitter &m) {
   m.forPart(CallPart::merge);
   emitMerge(m);
   if (m.s.keepsExponentials) emitFixUp(m);
+  if (m.s.wantsClassGradients()) emitSort(m);
   m.forPart(CallPart::dHidden);
-  if (m.s.dHidden) emitHiddenGradient(m);
+  if (m.s.dHidden) emitHiddenTiles(m), emitHiddenParts(m);
   m.forPart(CallPart::dWeight);
-  if (m.s.wantsClassGradients()) {
-    emitSort(m);
-    emitClassGradients(m, tensor::e, tensor::u, 0, m.s.classes);
-  }
+  if (m.s.wantsClassGradients()) emitClassGradients(m, tensor::e, tensor::u, 0, m.s.classes);
   m.forEachChunk(false);
 }
 

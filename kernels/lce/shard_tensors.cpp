@@ -36,7 +36,7 @@ void keepChunks(int copies, TensorTable &table) {
     const bool isKept = entry.life.first <= phase::stats && entry.life.last >= phase::combine;
     if (!entry.name || entry.extent != Extent::chunk || entry.aliasOf != kNoTensor || !isKept) continue;
     entry.copies = copies;
-    if (entry.copies > 1) entry.life = {phase::gather, phase::hidden};
+    if (entry.copies > 1) entry.life = {phase::gather, phase::hiddenParts};
   }
   for (TensorId id = 0; id < tensor::count; ++id)
     if (TensorEntry &entry = table.entry(id); entry.aliasOf != kNoTensor && entry.extent == Extent::chunk)

@@ -65,8 +65,13 @@ bool isTransposed(const Scheme &scheme, const Config &config, ProductKind kind) 
   return !isOfLogits(kind) && hasRoles(config[kind]) && elementBytes(scheme.operands(kind).first) == 4;
 }
 
-bool dHiddenComesFirst(const Scheme &scheme, const Config &config) {
+bool hiddenPartsComeFirst(const Scheme &scheme, const Config &config) {
   return scheme.isShard() || (scheme.dHidden && isTransposed(scheme, config, ProductKind::dHidden));
+}
+
+bool sumsRunBesideHidden(const Scheme &scheme, const Config &config) {
+  const bool hasTiles = scheme.dHidden && scheme.tensorCores && config.hiddenTileRows() > 0;
+  return hasTiles && !hiddenPartsComeFirst(scheme, config);
 }
 
 bool roundsInProduct(const Scheme &scheme, const Config &config) {

@@ -88,11 +88,11 @@ private:
       sums.rowStride /= 2;
     }
     if (s_.dHidden && isTransposed(s_, c_, ProductKind::dHidden)) {
-      const int last = c_.chunks(s_) == 1 ? phase::hiddenFirst : phase::hidden; // of all chunks
+      const int last = c_.chunks(s_) == 1 ? phase::hidden : phase::hiddenParts; // of all chunks
       transposed(tensor::wt, "wt", h_, v_, {phase::prepare, last});
     }
     if (s_.isUniformRankOne && s_.dHidden) {
-      matrix(tensor::classSum, "classSum", f32, 1, h_, h_, {phase::prepare, phase::hidden});
+      matrix(tensor::classSum, "classSum", f32, 1, h_, h_, {phase::prepare, phase::hiddenParts});
       partialSums(tensor::classPart0, v_, {phase::prepare, phase::prepare});
     }
   }
@@ -128,7 +128,7 @@ private:
 
   /// The last phase in which a chunk's rows of X are used.
   int lastOfRows() const {
-    if (s_.terms.margin && s_.dHidden) return phase::hidden; // which takes a part of these rows
+    if (s_.terms.margin && s_.dHidden) return phase::hiddenParts; // which takes a part of these rows
     return s_.wantsClassGradients() && !s_.hasSecondPass ? phase::weight : phase::fixUp;
   }
 
@@ -137,7 +137,7 @@ private:
     const int summed = s_.isShard() ? phase::stats : phase::combine; // the last phase that asks for sums
     ofChunk(tensor::target, "target", f32, phase::gather, summed);
     ofChunk(tensor::retry, "retry", i32, phase::gather, summed);
-    vector(tensor::rowRange, "rowRange", i32, 4, {phase::gather, s_.isShard() ? summed : phase::hidden});
+    vector(tensor::rowRange, "rowRange", i32, 4, {phase::gather, s_.isShard() ? summed : phase::hiddenParts});
     ofKept(tensor::shift, "shift", phase::gather, phase::fixUp);
     if (s_.fixUp == FixUp::rescale) sample();
     if (s_.normalisesRows) ofKept(tensor::largest, "largest", phase::gather, phase::sort);
@@ -154,7 +154,7 @@ private:
     for (int sum = 0; sum < kRowSums; ++sum)
       if (s_.rowSums[sum]) ofTiles(tensor::rowSums + sum, rowSumName(sum), f32, summed);
     if (!s_.keepsExponentials) return;
-    TensorEntry &e = matrixOfE(tensor::e, "e", chunk_, v_, {phase::forward, phase::hidden});
+    TensorEntry &e = matrixOfE(tensor::e, "e", chunk_, v_, {phase::forward, phase::hiddenParts});
     e.extent = Extent::chunk;
     if (borrowsChunk(s_, chunk_)) e.arena = Arena::borrowed;
   }
@@ -178,22 +178,22 @@ private:
   // ---- Of gradients --------------------------------------------------------------------------------------
 
   void rowGradients() {
-    ofKept(tensor::scale, "scale", phase::combine, phase::hidden);
-    ofKept(tensor::oneHot, "oneHot", phase::combine, phase::hidden);
+    ofKept(tensor::scale, "scale", phase::combine, phase::hiddenParts);
+    ofKept(tensor::oneHot, "oneHot", phase::combine, phase::hiddenParts);
     if (s_.fixUp != FixUp::none) ofKept(tensor::factor, "factor", phase::combine, phase::fixUp);
     if (s_.terms.gradEntropy) ofKept(tensor::moment, "moment", phase::combine, phase::fixUp);
-    if (s_.terms.labelSmoothing) ofKept(tensor::uniform, "uniform", phase::combine, phase::hidden);
-    if (s_.terms.margin) ofChunk(tensor::self, "self", f32, phase::combine, phase::hidden);
-    const int hidden = dHiddenComesFirst(s_, c_) ? phase::hiddenFirst : phase::hidden;
+    if (s_.terms.labelSmoothing) ofKept(tensor::uniform, "uniform", phase::combine, phase::hiddenParts);
+    if (s_.terms.margin) ofChunk(tensor::self, "self", f32, phase::combine, phase::hiddenParts);
+    const int parts = hiddenPartsComeFirst(s_, c_) ? phase::hidden : phase::hiddenParts;
     if (s_.dHidden && c_.hasTail())
-      matrix(tensor::products, "products", f32, c_.tail.parts * c_.tailRows(), h_, h_, {hidden, hidden});
+      matrix(tensor::products, "products", f32, c_.tail.parts * c_.tailRows(), h_, h_, {parts, parts});
   }
 
   /// Of a chunk's rows, or of all rows in a second pass.
   void classGradients() {
     const bool second = s_.hasSecondPass;
     const Lifetime sorted =
-        second ? Lifetime{phase::sortAll, phase::ownSlices} : Lifetime{phase::sort, phase::hidden};
+        second ? Lifetime{phase::sortAll, phase::ownSlices} : Lifetime{phase::sort, phase::bias};
     const Extent extent = second ? Extent::whole : Extent::chunk;
     if (s_.dWeight) scaledRows();
     if (s_.dWeight && isTransposed(s_, c_, ProductKind::dWeight)) {
@@ -209,7 +209,8 @@ private:
     if (s_.dWeight && !second) {
       const int64_t columns = c_.weightColumns(s_);
       const bool ofClasses = hasRowsOfClasses(s_, c_);
-      matrix(tensor::u, "u", f32, ofClasses ? v_ : chunk_, columns, columns, {phase::weight, phase::weight},
+      const int first = sumsRunBesideHidden(s_, c_) ? phase::hidden : phase::weight;
+      matrix(tensor::u, "u", f32, ofClasses ? v_ : chunk_, columns, columns, {first, phase::weight},
              ofClasses ? Extent::whole : Extent::chunk);
     }
     const Lifetime sorting = {sorted.first, sorted.first};

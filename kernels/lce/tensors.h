@@ -124,8 +124,8 @@ enum : TensorId {
 } // namespace tensor
 static_assert(tensor::count <= TensorTable::kCapacity);
 
-/// The phases of a call, in their order. From `gather` to `hidden` they are repeated for each chunk; from
-/// `copyRows` on they are a second pass's.
+/// The phases of a call, in their order. From `gather` to `hiddenParts` they are repeated for each chunk;
+/// from `copyRows` on they are a second pass's.
 namespace phase {
 enum : int {
   begin,
@@ -136,12 +136,12 @@ enum : int {
   stats, ///< of shards
   combine,
   fixUp,
-  hiddenFirst, ///< dX ahead of dW (`dHiddenComesFirst`)
   sort,
+  hidden, ///< dX of rows in whole tiles
   weight,
   bias,
   keep,
-  hidden,
+  hiddenParts, ///< dX of rows in parts
   copyRows,
   sortAll,
   keptSlices,
@@ -170,9 +170,13 @@ int64_t bytesOfSlice(const Scheme &scheme, const Config &config, int64_t classes
 
 /// Whether a product of a gradient takes transposed matrices: TF32 by warps with roles.
 bool isTransposed(const Scheme &scheme, const Config &config, ProductKind kind);
-/// Whether dX is made before dW: of a shard, which sends it to other ranks meanwhile; and where both take
-/// transposed matrices, which are then not in memory at the same time.
-bool dHiddenComesFirst(const Scheme &scheme, const Config &config);
+/// Whether all of dX is made before dW, and not its rows in whole tiles alone: of a shard, which sends it to
+/// other ranks meanwhile; and where both take transposed matrices, which are then not in memory at the same
+/// time. Else rows in parts come after dW, in memory that dW has taken before.
+bool hiddenPartsComeFirst(const Scheme &scheme, const Config &config);
+/// Whether the sums of label segments run beside dX's whole tiles (`Schedule::runsBeside`), which leave
+/// multiprocessors idle in their last round.
+bool sumsRunBesideHidden(const Scheme &scheme, const Config &config);
 
 /// Whether E of so many rows finds room in dW's memory, ahead of as many classes as may be kept there.
 bool borrowsChunk(const Scheme &scheme, int64_t chunkRows);

@@ -100,6 +100,7 @@ private:
   void drawSchedule(bool turned) {
     Schedule &schedule = options.schedule;
     schedule.nextIsProduct = terms.pick(4) == 0;
+    schedule.runsBeside = terms.pick(4) == 0;
     if (terms.shape == Shape::rows) {
       schedule.rowBlock = terms.oneOf<int64_t>({0, 0, 64, 128, 256}),
       schedule.rowUnroll = terms.oneOf({0, 0, 1, 2});

@@ -8,6 +8,7 @@
 
 #include "kernels/lce/plan.h"
 #include "kernels/lce/program.h"
+#include "kernels/lce/tensors.h"
 #include "tests/support/fake_device.h"
 
 namespace tilewright::test {
@@ -113,6 +114,27 @@ TEST(FewRows, ManyRowsTakeMoreLaunches) {
   EXPECT_THAT(stepsOf(training(4096, 1024, 32768)),
               AllOf(Contains("lce_retry_range"), Contains("fill"), Contains("lce_merge_blocks"),
                     Contains("loss_reduce_loss")));
+}
+
+// Their last round leaves multiprocessors idle. Parts of the classes leave none.
+TEST(ManyRows, SumsOfLabelSegmentsRunBesideWholeTilesOfDx) {
+  const auto isBeside = [](const Program &program, const Step &step) {
+    return step.kernel >= 0 && program.kernels()[step.kernel].options.schedule.runsBeside;
+  };
+  for (const lce::Request &request :
+       {training(2048, 2048, 50304), training(8192, 4096, 32000), training(65536, 576, 49152)}) {
+    const Program program = programOf(request);
+    const std::vector<Step> &steps = program.steps();
+    std::vector<std::string> beside;
+    for (std::size_t i = 1; i < steps.size(); ++i)
+      if (isBeside(program, steps[i]))
+        beside.push_back(nameOf(program, steps[i]) + " beside " + nameOf(program, steps[i - 1]));
+    EXPECT_THAT(beside, ElementsAre("lce_one_hot_sum beside lce_dx")) << request.str();
+    EXPECT_LE(program.table()[lce::tensor::u].life.first, lce::phase::hidden) << "dX has other memory";
+  }
+  const Program ofParts = programOf(training(256, 1024, 32768));
+  for (const Step &step : ofParts.steps())
+    EXPECT_FALSE(isBeside(ofParts, step)) << nameOf(ofParts, step);
 }
 
 // Each step of a sort reads what the one before wrote, and the last one writes what it does not read.

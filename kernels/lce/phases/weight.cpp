@@ -73,7 +73,10 @@ void oneHotSums(Emitter &m, TensorId u, int64_t first, int64_t count) {
     spec.reduction = m.s.reduction;
     arguments.tensors({tensor::rowLoss, tensor::validCount, tensor::loss});
   }
-  m.launch(m.kernel(oneHotSum(spec), oneHotSumOptions()), arguments);
+  CompileOptions options = oneHotSumOptions();
+  const bool isBehindHidden = m.isPerChunk() && first == 0; // later columns take the same u
+  options.schedule.runsBeside = isBehindHidden && sumsRunBesideHidden(m.s, m.c);
+  m.launch(m.kernel(oneHotSum(spec), options), arguments);
 }
 
 PartKernels weightKernels(Emitter &m) {

@@ -2,6 +2,8 @@
 // RUN: tile-opt %s --assign-layouts --lower-to-threads | FileCheck %s --check-prefix=LATER
 // RUN: tile-opt %s --assign-layouts --lower-to-threads="starts-early next-is-product" \
 // RUN:   | FileCheck %s --check-prefix=PRODUCT
+// RUN: tile-opt %s --assign-layouts --lower-to-threads="starts-early runs-beside" \
+// RUN:   | FileCheck %s --check-prefix=BESIDE
 
 // Nothing is read before the launch before this one is over; then the next one's CTAs may take their places.
 // CHECK-LABEL: func.func @copy(
@@ -18,6 +20,15 @@
 // PRODUCT: st.global
 // PRODUCT: griddepcontrol.launch_dependents;
 // PRODUCT-NEXT: return
+// Beside the launch before it nothing waits but the first CTAs at their end.
+// BESIDE-LABEL: func.func @copy(
+// BESIDE-SAME: starts_early
+// BESIDE-NEXT: griddepcontrol.launch_dependents;
+// BESIDE-NOT: griddepcontrol
+// BESIDE: st.global
+// BESIDE: mov.u32 cta, %ctaid.x;
+// BESIDE: @waits griddepcontrol.wait;
+// BESIDE-NEXT: return
 // LATER-LABEL: func.func @copy(
 // LATER-NOT: starts_early
 // LATER-NOT: griddepcontrol

@@ -6,12 +6,13 @@
 // RUN: tile-opt %s --merge-loads --plan-warps="hopper tf32 shared-limit=232448 roles=2" --assign-layouts=tf32 --lower-to-threads="hopper tf32 shared-limit=232448" --canonicalize --cse | FileCheck %s --check-prefixes=TF32
 // RUN: tile-opt %s --merge-loads --plan-warps="hopper shared-limit=232448 roles=2" --assign-layouts --lower-to-threads="hopper shared-limit=232448 starts-early" --canonicalize --cse | FileCheck %s --check-prefixes=EARLY
 
-// A product may wait for the launch before it; no other finds room beside it.
+// A product may wait for the launch before it. Then the next one's CTAs take places that it leaves.
 // EARLY-LABEL: func.func @product(
 // EARLY-SAME: starts_early
 // EARLY-NOT: mbarrier
 // EARLY: griddepcontrol.wait;
-// EARLY-NOT: launch_dependents
+// EARLY-NEXT: griddepcontrol.launch_dependents;
+// EARLY: mbarrier
 // EARLY-LABEL: func.func @halves(
 
 // A K-major and an MN-major operand, stored as bf16.
