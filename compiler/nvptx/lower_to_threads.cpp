@@ -42,10 +42,10 @@ static void waitForLaunchBefore(func::FuncOp lowered, bool nextIsProduct, bool r
     Emitter(lowered.getLoc(), builder).ptx({}, code, "~{memory}", {}, true);
   };
   Operation *first = &lowered.getBody().front().front(), *end = lowered.getBody().back().getTerminator();
-  const bool waitsAtEnd = runsBeside && !notes.hasProduct;
-  if (!waitsAtEnd) say(first, "griddepcontrol.wait;");
-  say(nextIsProduct && !notes.hasProduct ? end : first, "griddepcontrol.launch_dependents;");
-  if (waitsAtEnd)
+  if (notes.hasProduct) nextIsProduct = runsBeside = false; // which only other kernels can ask for
+  if (!runsBeside) say(first, "griddepcontrol.wait;");
+  say(nextIsProduct ? end : first, "griddepcontrol.launch_dependents;");
+  if (runsBeside)
     say(end, "{ .reg .pred waits; .reg .u32 cta;\n\t"
              "mov.u32 cta, %ctaid.x;\n\t"
              "setp.eq.u32 waits, cta, 0;\n\t"

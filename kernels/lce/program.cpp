@@ -29,11 +29,11 @@ void emitChunk(Emitter &m) {
     emitFixUp(m);
     if (hasClassGradients) emitSort(m);
     const bool partsFirst = hiddenPartsComeFirst(m.s, m.c);
-    if (m.s.dHidden) emitHiddenTiles(m);
-    if (m.s.dHidden && partsFirst) emitHiddenParts(m);
+    emitHiddenTiles(m);
+    if (partsFirst) emitHiddenParts(m);
     if (hasClassGradients) emitClassGradients(m, tensor::e, tensor::u, 0, m.s.classes);
     if (m.c.keptClasses) emitKept(m);
-    if (m.s.dHidden && !partsFirst) emitHiddenParts(m);
+    if (!partsFirst) emitHiddenParts(m);
   }
   m.forEachChunk(false);
 }
@@ -50,7 +50,8 @@ void emitChunkOfShard(Emitter &m) {
   if (m.s.keepsExponentials) emitFixUp(m);
   if (m.s.wantsClassGradients()) emitSort(m);
   m.forPart(CallPart::dHidden);
-  if (m.s.dHidden) emitHiddenTiles(m), emitHiddenParts(m);
+  emitHiddenTiles(m);
+  emitHiddenParts(m);
   m.forPart(CallPart::dWeight);
   if (m.s.wantsClassGradients()) emitClassGradients(m, tensor::e, tensor::u, 0, m.s.classes);
   m.forEachChunk(false);

@@ -61,7 +61,7 @@ void addParts(Emitter &m, DHiddenSpec spec, const RowWindow &rows) {
 } // namespace
 
 void emitHiddenTiles(Emitter &m) {
-  if (m.c.hiddenTileRows() == 0) return;
+  if (!m.s.dHidden || m.c.hiddenTileRows() == 0) return;
   const DHiddenSpec spec = specOf(m);
   const RowWindow rows = {0, m.c.hiddenTileRows()};
   CompileOptions options = m.optionsFor(ProductKind::dHidden);
@@ -72,7 +72,7 @@ void emitHiddenTiles(Emitter &m) {
 }
 
 void emitHiddenParts(Emitter &m) {
-  if (!m.c.hasTail()) return;
+  if (!m.s.dHidden || !m.c.hasTail()) return;
   const DHiddenSpec spec = specOf(m);
   const RowWindow rows = {m.c.hiddenTileRows()};
   multiplyParts(m, spec, rows);

@@ -102,9 +102,8 @@ void emitFixUp(Emitter &emitter);        ///< E becomes the gradient of x·w
 void emitSort(Emitter &emitter);         ///< rows by their labels, and rows of X as dW multiplies them
 void emitClassGradients(Emitter &emitter, TensorId e, TensorId u, int64_t firstColumn, int64_t classes);
 void emitKept(Emitter &emitter);        ///< E of the first classes, for the second pass
-void emitHiddenTiles(Emitter &emitter); ///< dX of the chunk's rows in whole tiles
-void emitHiddenParts(
-    Emitter &emitter); ///< of its last rows, as products of parts of the classes and their sum
+void emitHiddenTiles(Emitter &emitter); ///< dX, if it is wanted, of the chunk's rows in whole tiles
+void emitHiddenParts(Emitter &emitter); ///< and of its last rows, in parts of the classes
 void emitSecondPass(Emitter &emitter);
 void emitFinish(Emitter &emitter); ///< what is made of all chunks
 
