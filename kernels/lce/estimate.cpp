@@ -43,9 +43,15 @@ private:
     estimate_.products.push_back(p);
   }
 
+  /// Launches of a chunk beside the products', but for those that run beside one.
+  int launches() const {
+    const int beside =
+        (sumsRunBesideHidden(s_, c_) ? 1 : 0) + (partsOrder(s_, c_) == PartsOrder::aroundWeight ? 1 : 0);
+    return (hasFewRows(s_, c_) ? 7 : 11) - beside;
+  }
+
   /// Kernels that read or write whole matrices take their bytes' time, and all kernels are launched.
   double others() const {
-    const double launches = hasFewRows(s_, c_) ? 7 : 11; // of a chunk
     const double x =
         bytesOfNumbers(static_cast<double>(s_.rows) * static_cast<double>(s_.hidden), s_.element);
     const double w = static_cast<double>(s_.classes) * static_cast<double>(s_.hidden);
@@ -59,7 +65,7 @@ private:
     if (s_.dHidden && isTransposed(s_, c_, ProductKind::dHidden)) bytes += 8 * w;
     if (s_.dWeight && isTransposed(s_, c_, ProductKind::dWeight))
       bytes += 8 * static_cast<double>(s_.rows) * static_cast<double>(s_.classes);
-    return bytes / speed_.bytes + launches * static_cast<double>(c_.chunks(s_)) * speed_.launch;
+    return bytes / speed_.bytes + static_cast<double>(launches() * c_.chunks(s_)) * speed_.launch;
   }
 
   const Scheme &s_;

@@ -25,15 +25,17 @@ void emitChunk(Emitter &m) {
   emitExponentials(m);
   emitCombination(m);
   if (m.s.keepsExponentials) {
-    const bool hasClassGradients = m.s.wantsClassGradients() && !m.s.hasSecondPass;
+    const bool hasClassGradients = m.s.makesClassGradientsOfChunks();
     emitFixUp(m);
     if (hasClassGradients) emitSort(m);
-    const bool partsFirst = hiddenPartsComeFirst(m.s, m.c);
+    const PartsOrder order = partsOrder(m.s, m.c);
     emitHiddenTiles(m);
-    if (partsFirst) emitHiddenParts(m);
+    if (order != PartsOrder::behindWeight) emitHiddenParts(m);
+    if (order == PartsOrder::beforeWeight) emitHiddenTotal(m);
     if (hasClassGradients) emitClassGradients(m, tensor::e, tensor::u, 0, m.s.classes);
     if (m.c.keptClasses) emitKept(m);
-    if (!partsFirst) emitHiddenParts(m);
+    if (order == PartsOrder::behindWeight) emitHiddenParts(m);
+    if (order != PartsOrder::beforeWeight) emitHiddenTotal(m);
   }
   m.forEachChunk(false);
 }
@@ -52,6 +54,7 @@ void emitChunkOfShard(Emitter &m) {
   m.forPart(CallPart::dHidden);
   emitHiddenTiles(m);
   emitHiddenParts(m);
+  emitHiddenTotal(m);
   m.forPart(CallPart::dWeight);
   if (m.s.wantsClassGradients()) emitClassGradients(m, tensor::e, tensor::u, 0, m.s.classes);
   m.forEachChunk(false);

@@ -56,6 +56,8 @@ struct Scheme : Request {
   bool transposes = false; ///< dX and dW may take transposed matrices: TF32 in one pass (see `isTransposed`)
   bool flushesSmall = false; ///< exponentials below 2^-30 are stored as 0: where E is rounded anyway
 
+  /// Whether dW or db is made of each chunk, and not in a second pass.
+  bool makesClassGradientsOfChunks() const { return wantsClassGradients() && !hasSecondPass; }
   /// What a product multiplies.
   std::pair<ElementType, ElementType> operands(ProductKind kind) const {
     if (isOfLogits(kind)) return {element, element};

@@ -55,7 +55,7 @@ bool reducesBesideOneHotSums(const Scheme &scheme, const Config &config) {
 }
 
 bool ranksInCombine(const Scheme &scheme, const Config &config) {
-  const bool isInChunk = scheme.wantsClassGradients() && !scheme.isShard() && !scheme.hasSecondPass;
+  const bool isInChunk = scheme.makesClassGradientsOfChunks() && !scheme.isShard();
   // Where sums were joined a thread has a row, and would compare it with all others by itself; with a margin
   // it has no registers left.
   return hasFewRows(scheme, config) && isInChunk && !scheme.joinsSums && !scheme.terms.margin;
@@ -65,13 +65,20 @@ bool isTransposed(const Scheme &scheme, const Config &config, ProductKind kind) 
   return !isOfLogits(kind) && hasRoles(config[kind]) && elementBytes(scheme.operands(kind).first) == 4;
 }
 
-bool hiddenPartsComeFirst(const Scheme &scheme, const Config &config) {
-  return scheme.isShard() || (scheme.dHidden && isTransposed(scheme, config, ProductKind::dHidden));
+PartsOrder partsOrder(const Scheme &scheme, const Config &config) {
+  if (scheme.isShard() || (scheme.dHidden && isTransposed(scheme, config, ProductKind::dHidden)))
+    return PartsOrder::beforeWeight;
+  const bool areAllRows = scheme.dHidden && config.hasTail() && config.hiddenTileRows() == 0;
+  const bool isRoomFree = config.tailBytes == kMostTailBytes;
+  const bool isAround =
+      areAllRows && isRoomFree && scheme.tensorCores && scheme.makesClassGradientsOfChunks();
+  return isAround ? PartsOrder::aroundWeight : PartsOrder::behindWeight;
 }
 
 bool sumsRunBesideHidden(const Scheme &scheme, const Config &config) {
+  const PartsOrder order = partsOrder(scheme, config);
   const bool hasTiles = scheme.dHidden && scheme.tensorCores && config.hiddenTileRows() > 0;
-  return hasTiles && !hiddenPartsComeFirst(scheme, config);
+  return order == PartsOrder::aroundWeight || (hasTiles && order == PartsOrder::behindWeight);
 }
 
 bool roundsInProduct(const Scheme &scheme, const Config &config) {

@@ -129,7 +129,7 @@ private:
   /// The last phase in which a chunk's rows of X are used.
   int lastOfRows() const {
     if (s_.terms.margin && s_.dHidden) return phase::hiddenParts; // which takes a part of these rows
-    return s_.wantsClassGradients() && !s_.hasSecondPass ? phase::weight : phase::fixUp;
+    return s_.makesClassGradientsOfChunks() ? phase::weight : phase::fixUp;
   }
 
   void chunk() {
@@ -184,9 +184,11 @@ private:
     if (s_.terms.gradEntropy) ofKept(tensor::moment, "moment", phase::combine, phase::fixUp);
     if (s_.terms.labelSmoothing) ofKept(tensor::uniform, "uniform", phase::combine, phase::hiddenParts);
     if (s_.terms.margin) ofChunk(tensor::self, "self", f32, phase::combine, phase::hiddenParts);
-    const int parts = hiddenPartsComeFirst(s_, c_) ? phase::hidden : phase::hiddenParts;
-    if (s_.dHidden && c_.hasTail())
-      matrix(tensor::products, "products", f32, c_.tail.parts * c_.tailRows(), h_, h_, {parts, parts});
+    if (!s_.dHidden || !c_.hasTail()) return;
+    const PartsOrder order = partsOrder(s_, c_);
+    const Lifetime parts = {order == PartsOrder::behindWeight ? phase::hiddenParts : phase::hidden,
+                            order == PartsOrder::beforeWeight ? phase::hidden : phase::hiddenParts};
+    matrix(tensor::products, "products", f32, c_.tail.parts * c_.tailRows(), h_, h_, parts);
   }
 
   /// Of a chunk's rows, or of all rows in a second pass.

@@ -170,12 +170,19 @@ int64_t bytesOfSlice(const Scheme &scheme, const Config &config, int64_t classes
 
 /// Whether a product of a gradient takes transposed matrices: TF32 by warps with roles.
 bool isTransposed(const Scheme &scheme, const Config &config, ProductKind kind);
-/// Whether all of dX is made before dW, and not its rows in whole tiles alone: of a shard, which sends it to
-/// other ranks meanwhile; and where both take transposed matrices, which are then not in memory at the same
-/// time. Else rows in parts come after dW, in memory that dW has taken before.
-bool hiddenPartsComeFirst(const Scheme &scheme, const Config &config);
-/// Whether the sums of label segments run beside dX's whole tiles (`Schedule::runsBeside`), which leave
-/// multiprocessors idle in their last round.
+/// When dX of rows in parts is made. Its whole tiles always come before dW.
+enum class PartsOrder {
+  /// With the sum of the parts: of a shard, which sends dX to other ranks meanwhile; and where dX and dW take
+  /// transposed matrices, which are then not in memory at the same time.
+  beforeWeight,
+  /// The sum of the parts runs beside dW (`Schedule::runsBeside`): where all rows are in parts, so that there
+  /// are no whole tiles beside which label segments are summed up, and memory is not scarce.
+  aroundWeight,
+  behindWeight ///< in memory that dW has done with
+};
+PartsOrder partsOrder(const Scheme &scheme, const Config &config);
+/// Whether the sums of label segments run beside dX (`Schedule::runsBeside`), which leaves multiprocessors
+/// idle in its last round.
 bool sumsRunBesideHidden(const Scheme &scheme, const Config &config);
 
 /// Whether E of so many rows finds room in dW's memory, ahead of as many classes as may be kept there.

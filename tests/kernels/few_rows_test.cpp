@@ -53,8 +53,8 @@ std::vector<std::string> stepsOf(const lce::Request &request, int64_t limit = 0)
 
 TEST(FewRows, TakeEightLaunches) {
   EXPECT_THAT(stepsOf(training(256, 1024, 32768)),
-              ElementsAre("lce_gather_rows", "lce_forward", "lce_forward", "lce_combine", "lce_one_hot_sum",
-                          "lce_dw", "lce_dx_parts", "lce_dx_total"));
+              ElementsAre("lce_gather_rows", "lce_forward", "lce_forward", "lce_combine", "lce_dx_parts",
+                          "lce_one_hot_sum", "lce_dw", "lce_dx_total"));
 }
 
 TEST(FewRows, OfALossAloneTakeFive) {
@@ -116,25 +116,48 @@ TEST(FewRows, ManyRowsTakeMoreLaunches) {
                     Contains("loss_reduce_loss")));
 }
 
-// Their last round leaves multiprocessors idle. Parts of the classes leave none.
+/// Launches that run beside the one before them.
+std::vector<std::string> besideOthers(const Program &program) {
+  std::vector<std::string> beside;
+  const std::vector<Step> &steps = program.steps();
+  for (std::size_t i = 1; i < steps.size(); ++i)
+    if (steps[i].kernel >= 0 && program.kernels()[steps[i].kernel].options.schedule.runsBeside)
+      beside.push_back(nameOf(program, steps[i]) + " beside " + nameOf(program, steps[i - 1]));
+  return beside;
+}
+
+// dX's last round leaves multiprocessors idle.
 TEST(ManyRows, SumsOfLabelSegmentsRunBesideWholeTilesOfDx) {
-  const auto isBeside = [](const Program &program, const Step &step) {
-    return step.kernel >= 0 && program.kernels()[step.kernel].options.schedule.runsBeside;
-  };
   for (const lce::Request &request :
        {training(2048, 2048, 50304), training(8192, 4096, 32000), training(65536, 576, 49152)}) {
     const Program program = programOf(request);
-    const std::vector<Step> &steps = program.steps();
-    std::vector<std::string> beside;
-    for (std::size_t i = 1; i < steps.size(); ++i)
-      if (isBeside(program, steps[i]))
-        beside.push_back(nameOf(program, steps[i]) + " beside " + nameOf(program, steps[i - 1]));
-    EXPECT_THAT(beside, ElementsAre("lce_one_hot_sum beside lce_dx")) << request.str();
+    EXPECT_THAT(besideOthers(program), ElementsAre("lce_one_hot_sum beside lce_dx")) << request.str();
     EXPECT_LE(program.table()[lce::tensor::u].life.first, lce::phase::hidden) << "dX has other memory";
   }
-  const Program ofParts = programOf(training(256, 1024, 32768));
-  for (const Step &step : ofParts.steps())
-    EXPECT_FALSE(isBeside(ofParts, step)) << nameOf(ofParts, step);
+}
+
+TEST(Parts, OfAllRowsAreAddedUpBesideDw) {
+  for (const lce::Request &request : {training(256, 1024, 32768), training(256, 2048, 128256),
+                                      training(1000, 4096, 128256), training(4096, 1024, 250880)}) {
+    const Program program = programOf(request);
+    EXPECT_THAT(besideOthers(program),
+                ElementsAre("lce_one_hot_sum beside lce_dx_parts", "lce_dx_total beside lce_dw"))
+        << request.str();
+    const Lifetime parts = program.table()[lce::tensor::products].life;
+    EXPECT_LE(parts.first, lce::phase::hidden) << "dW has other memory";
+    EXPECT_GE(parts.last, lce::phase::weight);
+  }
+}
+
+// Which parts find in memory that dW has done with, behind it.
+TEST(Parts, OfAllRowsComeBehindDwWhereALimitLeavesThemLittle) {
+  const lce::Request request = training(1000, 4096, 128256);
+  const auto config = lce::plan(request, Variant::automatic, 0, h200());
+  ASSERT_TRUE(config.ok());
+  const int64_t free = lce::workspaceBytes(lce::schemeFor(request, config->variant), *config);
+  const Program program = programOf(request, free - (1 << 20));
+  EXPECT_THAT(besideOthers(program), ElementsAre()) << program.str();
+  EXPECT_GE(program.table()[lce::tensor::products].life.first, lce::phase::hiddenParts);
 }
 
 // Each step of a sort reads what the one before wrote, and the last one writes what it does not read.

@@ -34,29 +34,9 @@ DHiddenSpec specOf(const Emitter &m) {
   return spec;
 }
 
-/// Products of parts of the classes side by side. Where all rows are in parts, swapped operands gain, too; of
-/// rows behind whole tiles they do not.
-void multiplyParts(Emitter &m, const DHiddenSpec &spec, const RowWindow &rows) {
-  CompileOptions options = m.optionsFor(ProductKind::dHidden);
-  options.schedule.rasterRows = static_cast<int>(m.c.tailRows() / spec.block.rows);
-  options.schedule.swapsOperands = rows.first == 0 && swapsOperands(m, spec);
-  const DHiddenPartsSpec parts{m.s.element, m.s.exponentials, spec.block, m.c.tail.parts, spec.transposed};
-  StepArguments arguments = m.arguments();
-  arguments.tensor(tensor::e, rows).tensor(spec.transposed ? tensor::wt : tensor::weight);
-  arguments.tensor(tensor::row, rows).tensor(tensor::products);
-  const int tag = tagOf(ProductKind::dHidden);
-  Step &step = m.launch(m.kernel(dHiddenParts(parts), options, tag), arguments);
-  step.tag = tag, step.skippedWithout = 0;
-}
-
-void addParts(Emitter &m, DHiddenSpec spec, const RowWindow &rows) {
-  spec.parts = m.c.tail.parts;
-  spec.block = m.target == TargetKind::cpu ? kTotalBlockOnCpu : kTotalBlock;
-  spec.transposed = false; // it takes sums of products
-  const int tag = tagOf(ProductKind::dHidden);
-  Step &step = m.launch(m.kernel(dHidden(spec), {}, tag), hiddenArguments(m, tensor::products, {}, rows));
-  step.tag = tag, step.skippedWithout = 2;
-}
+/// The rows in parts.
+RowWindow tailOf(const Emitter &m) { return {m.c.hiddenTileRows()}; }
+bool hasParts(const Emitter &m) { return m.s.dHidden && m.c.hasTail(); }
 
 } // namespace
 
@@ -71,12 +51,35 @@ void emitHiddenTiles(Emitter &m) {
   step.tag = tag, step.skippedWithout = 0;
 }
 
+// Where all rows are in parts, swapped operands gain, too; of rows behind whole tiles they do not.
 void emitHiddenParts(Emitter &m) {
-  if (!m.s.dHidden || !m.c.hasTail()) return;
+  if (!hasParts(m)) return;
   const DHiddenSpec spec = specOf(m);
-  const RowWindow rows = {m.c.hiddenTileRows()};
-  multiplyParts(m, spec, rows);
-  addParts(m, spec, rows);
+  const RowWindow rows = tailOf(m);
+  CompileOptions options = m.optionsFor(ProductKind::dHidden);
+  options.schedule.rasterRows = static_cast<int>(m.c.tailRows() / spec.block.rows);
+  options.schedule.swapsOperands = rows.first == 0 && swapsOperands(m, spec);
+  const DHiddenPartsSpec parts{m.s.element, m.s.exponentials, spec.block, m.c.tail.parts, spec.transposed};
+  StepArguments arguments = m.arguments();
+  arguments.tensor(tensor::e, rows).tensor(spec.transposed ? tensor::wt : tensor::weight);
+  arguments.tensor(tensor::row, rows).tensor(tensor::products);
+  const int tag = tagOf(ProductKind::dHidden);
+  Step &step = m.launch(m.kernel(dHiddenParts(parts), options, tag), arguments);
+  step.tag = tag, step.skippedWithout = 0;
+}
+
+void emitHiddenTotal(Emitter &m) {
+  if (!hasParts(m)) return;
+  DHiddenSpec spec = specOf(m);
+  spec.parts = m.c.tail.parts;
+  spec.block = m.target == TargetKind::cpu ? kTotalBlockOnCpu : kTotalBlock;
+  spec.transposed = false; // it takes sums of products
+  CompileOptions options;
+  options.schedule.runsBeside = partsOrder(m.s, m.c) == PartsOrder::aroundWeight;
+  const int tag = tagOf(ProductKind::dHidden);
+  Step &step =
+      m.launch(m.kernel(dHidden(spec), options, tag), hiddenArguments(m, tensor::products, {}, tailOf(m)));
+  step.tag = tag, step.skippedWithout = 2;
 }
 
 } // namespace tilewright::lce

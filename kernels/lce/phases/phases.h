@@ -103,7 +103,8 @@ void emitSort(Emitter &emitter);         ///< rows by their labels, and rows of 
 void emitClassGradients(Emitter &emitter, TensorId e, TensorId u, int64_t firstColumn, int64_t classes);
 void emitKept(Emitter &emitter);        ///< E of the first classes, for the second pass
 void emitHiddenTiles(Emitter &emitter); ///< dX, if it is wanted, of the chunk's rows in whole tiles
-void emitHiddenParts(Emitter &emitter); ///< and of its last rows, in parts of the classes
+void emitHiddenParts(Emitter &emitter); ///< of its last rows products of parts of the classes, side by side
+void emitHiddenTotal(Emitter &emitter); ///< and dX of these
 void emitSecondPass(Emitter &emitter);
 void emitFinish(Emitter &emitter); ///< what is made of all chunks
 
