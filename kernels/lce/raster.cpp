@@ -30,6 +30,7 @@ public:
   /// CTAs of a cluster share the larger of a tile's operands, and count as one here.
   const ClusterShape &cluster() const { return cluster_; }
   int64_t strips() const { return strips_; }
+  int64_t perRow() const { return perRow_; } ///< tiles, or clusters, of a row of them
 
   double bytes(int64_t raster) const {
     constexpr double kReadAgain =
@@ -63,27 +64,33 @@ private:
 };
 
 /// Neighbours of a GPC that all share rows ask for many columns, so tiles that are wide by themselves or by
-/// their cluster are not walked in single rows. An H200 took 15.7 ms for dX of 8192×2880×201088 in clusters
-/// abreast in one row of tiles at a time, and 13.8 to 14.1 in 4 to 16; for dW of 8192×3072×32064 in tiles of
-/// 128×192 2.61 in one row, and 2.45 in 6 (product_bench, 2026-11-27).
-int64_t fewestRows(const Product &product, const ClusterShape &cluster) {
-  constexpr int64_t kOfClusters = 4, kOfWideTiles = 6;
+/// their cluster are not walked in single rows, unless a row has few of them. An H200 took 15.7 ms for dX of
+/// 8192×2880×201088 in clusters abreast in one row of tiles at a time, and 13.8 to 14.1 in 4 to 16; for dW of
+/// 8192×3072×32064 in tiles of 128×192 2.61 in one row, and 2.45 in 6 (product_bench, 2026-11-27).
+int64_t fewestRows(const Product &product, const StripReads &reads) {
+  constexpr int64_t kOfClusters = 4, kOfWideTiles = 6, kFewInRow = 3;
+  const ClusterShape &cluster = reads.cluster();
   if (cluster.abreast > 1) return kOfClusters;
-  return cluster.below == 1 && product.block.columns > product.block.rows ? kOfWideTiles : cluster.below;
+  const bool isWide = product.block.columns > product.block.rows && reads.perRow() > kFewInRow;
+  return cluster.below == 1 && isWide ? kOfWideTiles : cluster.below;
 }
 
 } // namespace
 
+// Of rasters that read alike the one of the fewest rows: of a narrow result each wave has whole rows of tiles
+// in all of them, and in a short one those that share a row are neighbours. An H200 takes 65536×576×49152 in
+// 0.977 of the time with dX and dW in rasters of 1 or 2 rows in place of 44, 32768×768×50257 in 0.984 with 11
+// and 2 in place of 33 and 44 (MEASUREMENTS.md).
 int chooseRaster(const Product &product, const ProductShape &shape, int64_t numberBytes, bool stored,
                  const DeviceInfo &device) {
   constexpr int64_t kMostRows = 64;
   const StripReads reads(product, shape, numberBytes, stored, device);
   const int64_t below = reads.cluster().below;
-  int64_t best = std::max(below, std::min(reads.strips(), fewestRows(product, reads.cluster())));
+  int64_t best = std::max(below, std::min(reads.strips(), fewestRows(product, reads)));
   double fewest = reads.bytes(best);
   for (int64_t raster = best + below; raster <= std::min(reads.strips(), kMostRows); raster += below)
     if (reads.isCandidate(raster))
-      if (const double bytes = reads.bytes(raster); bytes <= fewest) best = raster, fewest = bytes;
+      if (const double bytes = reads.bytes(raster); bytes < fewest) best = raster, fewest = bytes;
   return static_cast<int>(best);
 }
 

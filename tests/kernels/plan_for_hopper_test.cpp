@@ -50,6 +50,11 @@ TEST(PlanForHopper, RastersReadTheFewestBytes) {
   EXPECT_EQ(raster({256, 192}, {4096, 128256, 4096}, 2, false), 16) << "all rows: W is read once";
   EXPECT_EQ(raster({192, 256}, {128256, 4096, 16384}, 2), 2);
   EXPECT_EQ(raster({192, 256}, {100, 4096, 128256}, 2), 2) << "a pair below one another is two rows";
+  // Rows of a few tiles, of which a wave has whole ones in any raster: neighbours share rows in short ones.
+  EXPECT_EQ(raster({128, 192}, {49152, 576, 32768}, 1), 1);
+  EXPECT_EQ(raster({256, 192}, {32768, 576, 49152}, 1), 1);
+  EXPECT_EQ(raster({256, 192}, {32768, 768, 50257}, 2), 11);
+  EXPECT_EQ(raster({192, 256}, {50257, 768, 32768}, 2), 2);
   // Portable code: 264 programs at once.
   EXPECT_EQ(raster({128, 128}, {8192, 4096, 128256}, 0), 22);
 }
