@@ -34,8 +34,7 @@ DHiddenSpec specOf(const Emitter &m) {
   return spec;
 }
 
-/// The rows in parts.
-RowWindow tailOf(const Emitter &m) { return {m.c.hiddenTileRows()}; }
+RowWindow rowsInParts(const Emitter &m) { return {m.c.hiddenTileRows()}; }
 bool hasParts(const Emitter &m) { return m.s.dHidden && m.c.hasTail(); }
 
 } // namespace
@@ -55,7 +54,7 @@ void emitHiddenTiles(Emitter &m) {
 void emitHiddenParts(Emitter &m) {
   if (!hasParts(m)) return;
   const DHiddenSpec spec = specOf(m);
-  const RowWindow rows = tailOf(m);
+  const RowWindow rows = rowsInParts(m);
   CompileOptions options = m.optionsFor(ProductKind::dHidden);
   options.schedule.rasterRows = static_cast<int>(m.c.tailRows() / spec.block.rows);
   options.schedule.swapsOperands = rows.first == 0 && swapsOperands(m, spec);
@@ -77,8 +76,8 @@ void emitHiddenTotal(Emitter &m) {
   CompileOptions options;
   options.schedule.runsBeside = partsOrder(m.s, m.c) == PartsOrder::aroundWeight;
   const int tag = tagOf(ProductKind::dHidden);
-  Step &step =
-      m.launch(m.kernel(dHidden(spec), options, tag), hiddenArguments(m, tensor::products, {}, tailOf(m)));
+  Step &step = m.launch(m.kernel(dHidden(spec), options, tag),
+                        hiddenArguments(m, tensor::products, {}, rowsInParts(m)));
   step.tag = tag, step.skippedWithout = 2;
 }
 
