@@ -19,6 +19,14 @@ TermValues valuesOf(const Scheme &scheme, const OptionValues &options) {
   return values;
 }
 
+/// What is made in this phase of dX of rows in parts: they, their sum, or both.
+void emitPartsOfHidden(Emitter &m, int now) {
+  if (!m.has(tensor::products)) return;
+  const Lifetime &life = m.lifeOf(tensor::products);
+  if (life.first == now) emitHiddenParts(m);
+  if (life.last == now) emitHiddenTotal(m);
+}
+
 /// Of one chunk of rows. dX comes before dW, whose sums of label segments are made beside it.
 void emitChunk(Emitter &m) {
   m.forEachChunk(true);
@@ -28,14 +36,11 @@ void emitChunk(Emitter &m) {
     const bool hasClassGradients = m.s.makesClassGradientsOfChunks();
     emitFixUp(m);
     if (hasClassGradients) emitSort(m);
-    const PartsOrder order = partsOrder(m.s, m.c);
     emitHiddenTiles(m);
-    if (order != PartsOrder::behindWeight) emitHiddenParts(m);
-    if (order == PartsOrder::beforeWeight) emitHiddenTotal(m);
+    emitPartsOfHidden(m, phase::hidden);
     if (hasClassGradients) emitClassGradients(m, tensor::e, tensor::u, 0, m.s.classes);
     if (m.c.keptClasses) emitKept(m);
-    if (order == PartsOrder::behindWeight) emitHiddenParts(m);
-    if (order != PartsOrder::beforeWeight) emitHiddenTotal(m);
+    emitPartsOfHidden(m, phase::hiddenParts);
   }
   m.forEachChunk(false);
 }
@@ -53,8 +58,7 @@ void emitChunkOfShard(Emitter &m) {
   if (m.s.wantsClassGradients()) emitSort(m);
   m.forPart(CallPart::dHidden);
   emitHiddenTiles(m);
-  emitHiddenParts(m);
-  emitHiddenTotal(m);
+  emitPartsOfHidden(m, phase::hidden);
   m.forPart(CallPart::dWeight);
   if (m.s.wantsClassGradients()) emitClassGradients(m, tensor::e, tensor::u, 0, m.s.classes);
   m.forEachChunk(false);

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "kernels/lce/phases/phases.h"
 
 namespace tilewright::lce {
@@ -35,7 +37,13 @@ DHiddenSpec specOf(const Emitter &m) {
 }
 
 RowWindow rowsInParts(const Emitter &m) { return {m.c.hiddenTileRows()}; }
-bool hasParts(const Emitter &m) { return m.s.dHidden && m.c.hasTail(); }
+
+void launchHidden(Emitter &m, Kernel kernel, const CompileOptions &options, const StepArguments &arguments,
+                  int skippedWithout) {
+  const int tag = tagOf(ProductKind::dHidden);
+  Step &step = m.launch(m.kernel(std::move(kernel), options, tag), arguments);
+  step.tag = tag, step.skippedWithout = skippedWithout;
+}
 
 } // namespace
 
@@ -45,14 +53,11 @@ void emitHiddenTiles(Emitter &m) {
   const RowWindow rows = {0, m.c.hiddenTileRows()};
   CompileOptions options = m.optionsFor(ProductKind::dHidden);
   options.schedule.swapsOperands = swapsOperands(m, spec);
-  const int tag = tagOf(ProductKind::dHidden);
-  Step &step = m.launch(m.kernel(dHidden(spec), options, tag), hiddenArguments(m, tensor::e, rows, rows));
-  step.tag = tag, step.skippedWithout = 0;
+  launchHidden(m, dHidden(spec), options, hiddenArguments(m, tensor::e, rows, rows), 0);
 }
 
 // Where all rows are in parts, swapped operands gain, too; of rows behind whole tiles they do not.
 void emitHiddenParts(Emitter &m) {
-  if (!hasParts(m)) return;
   const DHiddenSpec spec = specOf(m);
   const RowWindow rows = rowsInParts(m);
   CompileOptions options = m.optionsFor(ProductKind::dHidden);
@@ -62,23 +67,17 @@ void emitHiddenParts(Emitter &m) {
   StepArguments arguments = m.arguments();
   arguments.tensor(tensor::e, rows).tensor(spec.transposed ? tensor::wt : tensor::weight);
   arguments.tensor(tensor::row, rows).tensor(tensor::products);
-  const int tag = tagOf(ProductKind::dHidden);
-  Step &step = m.launch(m.kernel(dHiddenParts(parts), options, tag), arguments);
-  step.tag = tag, step.skippedWithout = 0;
+  launchHidden(m, dHiddenParts(parts), options, arguments, 0);
 }
 
 void emitHiddenTotal(Emitter &m) {
-  if (!hasParts(m)) return;
   DHiddenSpec spec = specOf(m);
   spec.parts = m.c.tail.parts;
   spec.block = m.target == TargetKind::cpu ? kTotalBlockOnCpu : kTotalBlock;
   spec.transposed = false; // it takes sums of products
   CompileOptions options;
   options.schedule.runsBeside = partsOrder(m.s, m.c) == PartsOrder::aroundWeight;
-  const int tag = tagOf(ProductKind::dHidden);
-  Step &step = m.launch(m.kernel(dHidden(spec), options, tag),
-                        hiddenArguments(m, tensor::products, {}, rowsInParts(m)));
-  step.tag = tag, step.skippedWithout = 2;
+  launchHidden(m, dHidden(spec), options, hiddenArguments(m, tensor::products, {}, rowsInParts(m)), 2);
 }
 
 } // namespace tilewright::lce

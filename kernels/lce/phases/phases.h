@@ -27,6 +27,7 @@ public:
 
   bool has(TensorId id) const { return program_.table().has(id); }
   int64_t columnsOf(TensorId id) const { return program_.table()[id].columns; }
+  const Lifetime &lifeOf(TensorId id) const { return program_.table()[id].life; }
   StepArguments arguments() const { return StepArguments(program_.table()); }
 
   int kernel(Kernel kernel, const CompileOptions &options = {}, int tag = -1) {
@@ -103,8 +104,8 @@ void emitSort(Emitter &emitter);         ///< rows by their labels, and rows of 
 void emitClassGradients(Emitter &emitter, TensorId e, TensorId u, int64_t firstColumn, int64_t classes);
 void emitKept(Emitter &emitter);        ///< E of the first classes, for the second pass
 void emitHiddenTiles(Emitter &emitter); ///< dX, if it is wanted, of the chunk's rows in whole tiles
-void emitHiddenParts(Emitter &emitter); ///< of its last rows products of parts of the classes, side by side
-void emitHiddenTotal(Emitter &emitter); ///< and dX of these
+void emitHiddenParts(Emitter &emitter); ///< of rows in parts (`tensor::products`): products, side by side
+void emitHiddenTotal(Emitter &emitter); ///< and their sum, which is dX
 void emitSecondPass(Emitter &emitter);
 void emitFinish(Emitter &emitter); ///< what is made of all chunks
 
