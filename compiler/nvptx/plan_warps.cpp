@@ -65,16 +65,20 @@ Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product, const Layou
   return found && accesses[rootOf(viewOf(found))] == 1 ? found : nullptr;
 }
 
-/// Whether all that is stored of the product follows from one sum, or another reduction, of its rows or
-/// columns.
-bool isReducedOnce(func::FuncOp kernel, tile::ContractOp product) {
-  const auto shape = tile::tileType(product.getResult()).getShape();
-  int64_t reductions = 0, ofTiles = 0;
+/// Whether ptxas has registers for sums that the first step replaces. It spills for some kernels that reduce
+/// the product twice, or once and store it with more steps to a number (CUDA 13.0, 2026-11-28).
+bool mayReplaceSums(func::FuncOp kernel, tile::ContractOp product) {
+  constexpr int64_t kFewSteps = 17;
+  const auto isLike = [&](Value tile) {
+    return tile::tileType(tile).getShape() == tile::tileType(product.getResult()).getShape();
+  };
+  int64_t reductions = 0, stores = 0, steps = 0;
   kernel.walk([&](Operation *op) {
-    reductions += isa<tile::ReduceOp>(op) && tile::tileType(op->getOperand(0)).getShape() == shape;
-    ofTiles += storesTile(op, product);
+    reductions += isa<tile::ReduceOp>(op) && isLike(op->getOperand(0));
+    stores += storesTile(op, product);
+    steps += isElementwise(op) && isLike(op->getResult(0));
   });
-  return reductions == 1 && ofTiles == 0;
+  return reductions + stores <= 1 || (reductions <= 1 && steps <= kFewSteps);
 }
 
 bool rolesFit(const WarpPlan &plan) {
@@ -184,7 +188,7 @@ WarpPlanning planWarps(func::FuncOp kernel, const LoweringOptions &options) {
   if (!plan.swapsOperands) boxed = boxedStore(kernel, product, Layouts(kernel, plan.consumers(options)));
   plan.boxes = boxed ? kLeastBoxes : 0;
   plan.isRequired = options.roles != WarpRoles::automatic;
-  plan.replacesSums = isReducedOnce(kernel, product) && !product.getPart();
+  plan.replacesSums = !plan.swapsOperands && !product.getPart() && mayReplaceSums(kernel, product);
   while (plan.stages > 1 && SharedMemory(plan).bytes > options.sharedLimit)
     --plan.stages;
   if (plan.stages < 2) return refused("shared memory has no room for two stages");

@@ -52,6 +52,22 @@ WarpInstruction loadMatrices(Operands &operands, const Operation &op, const std:
   };
 }
 
+/// The reverse, to the same places.
+WarpInstruction storeMatrices(Operands &operands, const std::vector<std::string> &a) {
+  std::vector<Operand> from;
+  for (const std::string &item : list(a[1]))
+    from.push_back(operands.value(item));
+  return [from, where = operands.address(a[0])](const Warp &warp) {
+    for (std::size_t q = 0; q < from.size(); ++q)
+      for (int l = 0; l < kWarp; ++l) {
+        const Thread &tells = *warp[8 * q + l / 4];
+        const auto pair = static_cast<uint32_t>(from[q](*warp[l]));
+        std::memcpy(at(tells, true, where(tells), 16) + l % 4 * 4, &pair, 4);
+      }
+    return true;
+  };
+}
+
 /// 16×8 += 16×K · K×8, as PTX's manual lays out mma.m16n8k8 of TF32 and mma.m16n8k16 of 16-bit numbers: a
 /// register is one number, or two neighbours along the contracted axis.
 WarpInstruction product(Operands &operands, const Operation &op, const std::vector<std::string> &a) {
@@ -105,6 +121,7 @@ WarpInstruction warpInstruction(Operands &operands, const Operation &op, const s
   if (name == "shfl") return shuffle(operands, op, a);
   if (name == "vote") return vote(operands, a);
   if (name == "ldmatrix") return loadMatrices(operands, op, a);
+  if (name == "stmatrix") return storeMatrices(operands, a);
   return warpgroupProduct(operands, op, a);
 }
 

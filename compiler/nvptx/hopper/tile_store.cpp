@@ -1,5 +1,7 @@
 #include "compiler/nvptx/hopper/tile_store.h"
 
+#include <numeric>
+
 #include "compiler/nvptx/ptx/mbarrier.h"
 #include "compiler/nvptx/threads/memory_access.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -21,8 +23,15 @@ bool TileStore::canStore(Operation *op) {
 
 TileStore::TileStore(Lowering &lowering, Operation *op, const StoreBoxes &boxes)
     : lowering(lowering), e(lowering.emitter()), op(op), element(lowering.view(viewOf(op)).element),
-      layout(lowering.layouts().of(op->getOperand(0))), firstRow(lowering.scalar(op->getOperand(2))),
-      firstColumn(lowering.scalar(op->getOperand(3))), boxes(boxes) {}
+      layout(lowering.layouts().of(op->getOperand(0))), boxes(boxes) {
+  // By the warp's number: ptxas sees then that its threads have the same places for the copies, which it
+  // would else look for in a loop.
+  const int64_t threads = lowering.layouts().threads();
+  Num firstThread = (boxes.warp * 32) & (threads - 1);
+  firstRow = e.narrow(lowering.scalar(op->getOperand(2))) + lowering.positionOf(*layout.rows, firstThread);
+  firstColumn =
+      e.narrow(lowering.scalar(op->getOperand(3))) + lowering.positionOf(*layout.columns, firstThread);
+}
 
 /// Of a warp's 16 rows a thread holds two, and of each 8 columns two.
 StoreTarget::Piece TileStore::piece() const { return {2, StoreBoxes::kRowBytes / bytesOf(element) / 8 * 2}; }
@@ -43,20 +52,49 @@ void TileStore::open(int64_t, int64_t) {
 Num TileStore::lineOf(int64_t row) { return lowering.position(*layout.rows, row) & (StoreBoxes::kRows - 1); }
 
 /// A box begins at a multiple of 1024, so that a chunk's place is the line's first address with an exclusive
-/// or on bits 4 to 6. The 8 rows and 4 columns of pairs of a warp's store of 4 bytes a thread fall on all 32
-/// banks.
+/// or on bits 4 to 6.
 void TileStore::store(int64_t row, int64_t column, ArrayRef<SmallVector<Value>> values) {
-  const int64_t bytes = bytesOf(element);
-  Num box = this->box();
-  for (auto [r, registers] : llvm::enumerate(values)) {
-    Num line = lineOf(row + r), at = lowering.threadPosition(*layout.columns) * bytes;
-    Num first = box + line * StoreBoxes::kRowBytes + ((at & 0x70) ^ ((line & 7) * 16)) + (at & 15);
-    for (size_t c = 0; c < registers.size(); c += 2) {
-      const int64_t chunk = layout.columns->offsets[column + c] * bytes % StoreBoxes::kRowBytes;
-      SmallVector<Value> words{registers[c], registers[c + 1]};
-      if (bytes == 2) words = {packPair(e, words[0], words[1])};
-      e.storeShared(first ^ e.i32(chunk), 0, words);
-    }
+  for (auto [r, registers] : llvm::enumerate(values))
+    bytesOf(element) == 2 ? storePairs(row + r, column, registers) : storeWords(row + r, column, registers);
+}
+
+/// The 8 rows and 4 columns of pairs of a warp's store of 4 bytes a thread fall on all 32 banks.
+void TileStore::storeWords(int64_t row, int64_t column, ArrayRef<Value> registers) {
+  Num line = lineOf(row), at = lowering.threadPosition(*layout.columns) * 4;
+  Num first = box() + line * StoreBoxes::kRowBytes + ((at & 0x70) ^ ((line & 7) * 16)) + (at & 15);
+  for (size_t c = 0; c < registers.size(); c += 2) {
+    const int64_t chunk = layout.columns->offsets[column + c] * 4 % StoreBoxes::kRowBytes;
+    e.storeShared(first ^ e.i32(chunk), 0, {registers[c], registers[c + 1]});
+  }
+}
+
+/// Of the instruction's matrices thread i tells where row i % 8 of matrix i / 8 lies.
+static void storeMatrices(Emitter &e, Num place, SmallVector<Value> words) {
+  const size_t count = words.size();
+  std::string list, constraints;
+  for (size_t i = 0; i < count; ++i)
+    list += (i ? ", $" : "$") + std::to_string(i), constraints += "r,";
+  words.push_back(place.value);
+  e.ptx({},
+        "stmatrix.sync.aligned.m8n8.x" + std::to_string(count) + ".shared.b16 [$" + std::to_string(count) +
+            "], {" + list + "};",
+        constraints + "r,~{memory}", words, true);
+}
+
+/// What a warp's threads have of 8 rows and 8 columns is a matrix of `stmatrix`, which stores up to four of
+/// them, side by side here: one instruction, where stores of a thread's words would be four.
+void TileStore::storePairs(int64_t row, int64_t column, ArrayRef<Value> registers) {
+  constexpr int64_t kMost = 4, kChunkBytes = 16;
+  const int64_t pairs = static_cast<int64_t>(registers.size()) / 2, matrices = std::gcd(pairs, kMost);
+  Num lane = e.thread() & 31, line = lane & 7, matrix = (lane >> 3) & (matrices - 1);
+  Num first = box() + (line + (layout.rows->offsets[row] & 8)) * StoreBoxes::kRowBytes +
+              (matrix ^ line) * kChunkBytes;
+  for (int64_t pair = 0; pair < pairs; pair += matrices) {
+    SmallVector<Value> words;
+    for (int64_t c = 2 * pair; c < 2 * (pair + matrices); c += 2)
+      words.push_back(packPair(e, registers[c], registers[c + 1]));
+    const int64_t chunk = layout.columns->offsets[column + 2 * pair] * 2 % StoreBoxes::kRowBytes;
+    storeMatrices(e, first ^ e.i32(chunk), words);
   }
 }
 
@@ -65,11 +103,7 @@ void TileStore::close(int64_t row, int64_t column) {
   e.warpBarrier();
   auto leader = e.b.create<scf::IfOp>((e.thread() & 31) == 0, /*withElseRegion=*/false);
   e.inside(leader.thenBlock(), [&] {
-    Num toRow = e.narrow(firstRow) + (lowering.position(*layout.rows, row) - lineOf(row));
-    // This thread holds its warp's first columns.
-    Num toColumn =
-        e.narrow(firstColumn) + lowering.threadPosition(*layout.columns) + layout.columns->offsets[column];
-    handOver(toRow, toColumn);
+    handOver(firstRow + layout.rows->offsets[row], firstColumn + layout.columns->offsets[column]);
     e.b.create<NVVM::CpAsyncBulkCommitGroupOp>();
   });
 }

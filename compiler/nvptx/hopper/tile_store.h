@@ -36,13 +36,15 @@ private:
   Num box() const;
   void handOver(Num toRow, Num toColumn);
   Num lineOf(int64_t row);
+  void storeWords(int64_t row, int64_t column, llvm::ArrayRef<Value> registers);
+  void storePairs(int64_t row, int64_t column, llvm::ArrayRef<Value> registers);
 
   Lowering &lowering;
   Emitter &e;
   mlir::Operation *op;
   Type element;
   TileLayout layout;
-  Num firstRow, firstColumn; ///< i64
+  Num firstRow{nullptr, {}}, firstColumn{nullptr, {}}; ///< i32; of the warp
   StoreBoxes boxes;
   int64_t opened = 0; ///< boxes so far
 };

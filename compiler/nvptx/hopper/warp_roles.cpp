@@ -2,6 +2,7 @@
 
 #include "compiler/nvptx/threads/memory_access.h"
 #include "compiler/nvptx/threads/product.h"
+#include "compiler/nvptx/threads/sink_group.h"
 #include "compiler/nvptx/tile_gpu/tile_gpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -123,7 +124,13 @@ bool isProducible(func::FuncOp kernel, tile::ContractOp product) {
   return !reads;
 }
 
-bool isSparse(Operation *op) { return isa<tile::LoadRowsOp>(op) && op->hasAttr(tile::kSparseRowsAttr); }
+/// Loads of rows of which few are there, whose numbers are known ahead of the product.
+static SmallVector<Operation *> sparseRowsOf(tile::ContractOp product) {
+  SmallVector<Operation *> found;
+  for (Operation &op : *product->getBlock())
+    if (isSparse(&op) && isKnownAhead(cast<tile::LoadRowsOp>(op).getRows(), product)) found.push_back(&op);
+  return found;
+}
 
 Producer::Producer(Lowering &lowering, const ProductFrame &frame, tile::ContractOp product)
     : lowering(lowering), e(lowering.emitter()), frame(frame), steps(e, 0), programs(e, 0) {
@@ -200,17 +207,20 @@ std::unique_ptr<StoreTarget> Consumer::storeTarget(Operation *store) {
 }
 
 /// Ahead of the product, which hides the latency of memory. Where there is no register to spare, what is
-/// loaded is forgotten but for a bit a row.
+/// loaded is forgotten but for the numbers of rows of which few are there.
 void Consumer::prepare(tile::ContractOp product) {
-  auto look = [&] {
-    for (Operation &op : *product->getBlock())
-      if (isSparse(&op) && isKnownAhead(cast<tile::LoadRowsOp>(op).getRows(), product))
-        lowering.setPresentRows(&op, MemoryAccess(lowering, &op).presentRows());
-    prefetchBeside(lowering, product);
-  };
-  if (!keepsLoads) return lowering.elements().within(look);
-  loadAhead(product);
-  look();
+  if (keepsLoads) loadAhead(product);
+  for (Operation *op : sparseRowsOf(product))
+    for (Operation *needed : neededBy(op))
+      if (isLoad(needed)) lowering.elements().evaluateAll(needed->getResult(0));
+  auto prefetch = [&] { prefetchBeside(lowering, product); };
+  keepsLoads ? prefetch() : lowering.elements().within(prefetch);
+}
+
+/// Behind the product: who asked before would wait for their numbers, and the tensor cores for that.
+void Consumer::lookForRows(tile::ContractOp product) {
+  for (Operation *op : sparseRowsOf(product))
+    lowering.setPresentRows(op, MemoryAccess(lowering, op).presentRows());
 }
 
 /// What `moveLoadsAhead` moved.
@@ -229,6 +239,7 @@ void Consumer::multiply(tile::ContractOp op, Num begin, const ProductSpan &span)
   sums = addSteps(op, begin, span, std::move(sums));
   lowering.elements().set(op.getResult(), frame.plan.swapsOperands ? byColumns(sums) : byRows(sums));
   lowering.forgetPositions();
+  lookForRows(op);
 }
 
 /// While a step is multiplied, the one before is known to be over, and its stage is handed back.

@@ -47,8 +47,6 @@ struct ProductSpan {
 void keepProductOnly(mlir::func::FuncOp kernel);
 /// Whether what is then left reads nothing that the kernel writes.
 bool isProducible(mlir::func::FuncOp kernel, tile::ContractOp product);
-/// Whether an op loads rows by numbers of which hardly any is a row's.
-bool isSparse(mlir::Operation *op);
 
 /// Has the copy engine fill the ring; a single warp.
 class Producer : public WarpRole {
@@ -78,6 +76,7 @@ public:
 private:
   void prepare(tile::ContractOp product);
   void loadAhead(tile::ContractOp product);
+  void lookForRows(tile::ContractOp product);
   void multiply(tile::ContractOp op, Num begin, const ProductSpan &span);
   Accumulators addSteps(tile::ContractOp op, Num begin, const ProductSpan &span, Accumulators sums);
   void clearTail(const StagedOperand &left, const StagedOperand &right, Num data, Num live);

@@ -50,12 +50,12 @@ Num Emitter::choose(Value condition, Num yes, Num no) { return num(select(condit
 Value Emitter::select(Value condition, Value yes, Value no) {
   return b.createOrFold<arith::SelectOp>(condition, yes, no);
 }
-SmallVector<Value> Emitter::ifElse(Value condition, int64_t count,
-                                   llvm::function_ref<SmallVector<Value>()> body, Value otherwise) {
-  const SmallVector<Type> types(count, otherwise.getType());
-  auto branch = b.create<scf::IfOp>(types, condition, /*addThenBlock=*/true, /*addElseBlock=*/true);
+SmallVector<Value> Emitter::ifElse(Value condition, llvm::function_ref<SmallVector<Value>()> body,
+                                   ValueRange otherwise) {
+  auto branch = b.create<scf::IfOp>(otherwise.getTypes(), condition, /*addThenBlock=*/true,
+                                    /*addElseBlock=*/true);
   inside(branch.thenBlock(), [&] { b.create<scf::YieldOp>(body()); });
-  inside(branch.elseBlock(), [&] { b.create<scf::YieldOp>(SmallVector<Value>(count, otherwise)); });
+  inside(branch.elseBlock(), [&] { b.create<scf::YieldOp>(otherwise); });
   return branch.getResults();
 }
 Value Emitter::both(Value a, Value c) { return b.createOrFold<arith::AndIOp>(a, c); }

@@ -108,9 +108,9 @@ public:
     b.setInsertionPointToStart(block);
     body();
   }
-  /// What `body` makes where the condition holds, else so many times `otherwise`, of their type.
-  SmallVector<Value> ifElse(Value condition, int64_t count, llvm::function_ref<SmallVector<Value>()> body,
-                            Value otherwise);
+  /// What `body` makes where the condition holds, else `otherwise`, of the same types.
+  SmallVector<Value> ifElse(Value condition, llvm::function_ref<SmallVector<Value>()> body,
+                            mlir::ValueRange otherwise);
 
   mlir::ImplicitLocOpBuilder b;
 };

@@ -32,8 +32,8 @@ Value Elements::evaluate(Value tile, int64_t row, int64_t column) {
   int64_t number = row * layout.columns->registers() + column;
   if (Value known = registersOf(tile)[number]) return known;
   Operation *op = tile.getDefiningOp();
-  if (isLoad(op)) {
-    loadRow(op, row);
+  if (Operation *load = isLoad(op) ? op : addedRows(op)) {
+    loadRow(load, row);
     return registersOf(tile)[number];
   }
   Value made = evaluateNew(tile, row, column);
@@ -49,9 +49,35 @@ void Elements::load(Operation *op) {
   load(op, 0, 0, {layout.rows->registers(), layout.columns->registers()});
 }
 
+/// The sum that alone takes rows of which it is known whether they are there.
+arith::AddFOp Elements::sumOfPresentRows(Operation *load) const {
+  const bool isAlone = lowering.presentRows(load) && load->getResult(0).hasOneUse();
+  return isAlone ? dyn_cast<arith::AddFOp>(*load->user_begin()) : arith::AddFOp();
+}
+
+/// The load of such rows that `op` adds, or null.
+Operation *Elements::addedRows(Operation *op) const {
+  if (!isa<arith::AddFOp>(op)) return nullptr;
+  for (Value operand : op->getOperands())
+    if (Operation *load = operand.getDefiningOp(); load && isLoad(load) && sumOfPresentRows(load) == op)
+      return load;
+  return nullptr;
+}
+
 void Elements::load(Operation *op, int64_t row, int64_t column, StoreTarget::Piece piece) {
   Value tile = op->getResult(0);
-  SmallVector<Value> values = MemoryAccess(lowering, op).load(row, column, piece);
+  MemoryAccess access(lowering, op);
+  SmallVector<Value> values;
+  if (arith::AddFOp sum = sumOfPresentRows(op)) {
+    const Value other = sum.getLhs() == tile ? sum.getRhs() : sum.getLhs();
+    for (int64_t r = 0; r < piece.rows; ++r)
+      for (int64_t c = 0; c < piece.columns; ++c)
+        values.push_back(evaluate(other, row + r, column + c));
+    values = access.addPresent(row, column, piece, values);
+    tile = sum.getResult();
+  } else {
+    values = access.load(row, column, piece);
+  }
   const int64_t columns = lowering.layouts().of(tile).columns->registers();
   SmallVector<Value> &all = registersOf(tile);
   for (int64_t r = 0; r < piece.rows; ++r)

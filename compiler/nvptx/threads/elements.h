@@ -32,7 +32,7 @@ public:
   SmallVector<Value> evaluateAll(Value tile);
   void set(Value tile, SmallVector<Value> values) { registers[tile] = std::move(values); }
   bool hasFirst(Value tile) { return bool(registersOf(tile)[0]); }
-  /// Loads registers from a row and a column on.
+  /// Loads registers from a row and a column on, or those of the sum that takes rows which may be absent.
   void load(mlir::Operation *load, int64_t row, int64_t column, StoreTarget::Piece piece);
   void load(mlir::Operation *load);
   /// What is made of several rows a thread can be made again, and is not to live beside accumulators.
@@ -49,6 +49,8 @@ private:
   Value cloneOnElements(mlir::Operation *op, int64_t row, int64_t column);
   SmallVector<Value> &registersOf(Value tile);
   void loadRow(mlir::Operation *load, int64_t row);
+  mlir::arith::AddFOp sumOfPresentRows(mlir::Operation *load) const;
+  mlir::Operation *addedRows(mlir::Operation *op) const;
 
   Lowering &lowering;
   mlir::DenseMap<Value, SmallVector<Value>> registers; ///< null where not evaluated yet

@@ -37,17 +37,22 @@ Num Lowering::threadPosition(const AxisMap &map) {
   if (known) return e.num(known);
   OpBuilder::InsertionGuard guard(e.b);
   e.b.setInsertionPointAfterValue(teamEntry);
+  const Num position = positionOf(map, e.thread());
+  known = position.value;
+  return position;
+}
+
+Num Lowering::positionOf(const AxisMap &map, Num thread) {
   Num position = e.i32(0);
   for (size_t i = 0; i < map.bits.size();) { // bits in a row that move by powers of two are one field
     size_t end = i + 1;
     while (end < map.bits.size() && map.bits[end].bit == map.bits[i].bit + int(end - i) &&
            map.bits[end].stride == map.bits[i].stride << (end - i))
       ++end;
-    Num field = (e.thread() >> map.bits[i].bit) & ((int64_t(1) << (end - i)) - 1);
+    Num field = (thread >> map.bits[i].bit) & ((int64_t(1) << (end - i)) - 1);
     position = position + field * map.bits[i].stride;
     i = end;
   }
-  known = position.value;
   return position;
 }
 

@@ -51,6 +51,8 @@ public:
   /// This thread's position along an axis.
   Num position(const layout::AxisMap &map, int64_t reg);
   Num threadPosition(const layout::AxisMap &map); ///< without the register's offset
+  /// The same of another thread of the team.
+  Num positionOf(const layout::AxisMap &map, Num thread);
   /// What depends on the thread's number is computed anew from here on. LLVM would else move all of it out of
   /// a loop over programs, where it takes registers while the product needs them.
   void forgetPositions();

@@ -270,17 +270,28 @@ void MemoryAccess::prefetch(int64_t row) {
 }
 
 SmallVector<Value> MemoryAccess::load(int64_t row, int64_t column, Piece piece) {
-  auto all = [&] {
-    SmallVector<Row> where;
-    for (int64_t r = 0; r < piece.rows; ++r)
-      where.push_back(rowAt(row + r));
-    return load(where, {column, piece.columns});
-  };
-  const std::optional<Num> present = lowering.presentRows(op);
-  if (!present) return all();
-  Num mine = *present & (((int64_t(1) << piece.rows) - 1) << row);
+  auto all = [&] { return loadRows(row, column, piece); };
+  if (!lowering.presentRows(op)) return all();
   const Value zero = e.b.create<arith::ConstantOp>(e.b.getZeroAttr(element));
-  return e.ifElse(e.i32(0) < mine, piece.rows * piece.columns, all, zero);
+  return e.ifElse(hasRows(row, piece), all, SmallVector<Value>(piece.rows * piece.columns, zero));
+}
+
+SmallVector<Value> MemoryAccess::addPresent(int64_t row, int64_t column, Piece piece, ValueRange sums) {
+  return e.ifElse(
+      hasRows(row, piece), [&] { return addTo(sums, loadRows(row, column, piece)); }, sums);
+}
+
+/// Whether one of the piece's rows is there, of which `presentRows` told.
+Value MemoryAccess::hasRows(int64_t row, Piece piece) {
+  Num mine = *lowering.presentRows(op) & (((int64_t(1) << piece.rows) - 1) << row);
+  return e.i32(0) < mine;
+}
+
+SmallVector<Value> MemoryAccess::loadRows(int64_t row, int64_t column, Piece piece) {
+  SmallVector<Row> where;
+  for (int64_t r = 0; r < piece.rows; ++r)
+    where.push_back(rowAt(row + r));
+  return load(where, {column, piece.columns});
 }
 
 SmallVector<Value> MemoryAccess::load(ArrayRef<Row> rows, Stretch stretch) {

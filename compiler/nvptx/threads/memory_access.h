@@ -22,6 +22,9 @@ public:
 
   /// Registers from a row and a column on, row after row; elements outside the view are zeros.
   SmallVector<Value> load(int64_t row, int64_t column, Piece piece);
+  /// The same added to `sums`, which stay as they are in threads that have none of the rows: an addition of
+  /// zeros takes as long as one of numbers.
+  SmallVector<Value> addPresent(int64_t row, int64_t column, Piece piece, ValueRange sums);
   /// Brings a register row's part of the block to the second-level cache; threads that share the row deal its
   /// lines.
   void prefetch(int64_t row);
@@ -52,6 +55,8 @@ private:
     int64_t column, count;
   };
   SmallVector<Value> load(llvm::ArrayRef<Row> rows, Stretch stretch);
+  SmallVector<Value> loadRows(int64_t row, int64_t column, Piece piece);
+  Value hasRows(int64_t row, Piece piece);
   SmallVector<Value> loadWords(Num address, int64_t offset, Type word, int64_t words, Value live);
   void storeWords(Num address, int64_t offset, ValueRange words, Value live);
   SmallVector<Value> loadVectors(const Row &row, Stretch stretch);

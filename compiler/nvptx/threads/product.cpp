@@ -14,6 +14,8 @@ bool isAhead(Value value, tile::ContractOp product) {
   return !source || source->getBlock() != product->getBlock() || source->isBeforeInBlock(product);
 }
 
+bool isSparse(Operation *op) { return isa<tile::LoadRowsOp>(op) && op->hasAttr(tile::kSparseRowsAttr); }
+
 Value Strip::isAligned(Emitter &e) const {
   const int64_t bytes = bytesOf(view.element);
   Num bits = e.num(e.either(view.pointer.value, (view.rowStride * bytes).value));

@@ -6,6 +6,8 @@ namespace tilewright::nvptx {
 
 /// Whether a value of a product's block, or of one around it, is there ahead of the product.
 bool isAhead(Value value, tile::ContractOp product);
+/// Whether an op loads rows by numbers of which hardly any is a row's.
+bool isSparse(mlir::Operation *op);
 
 /// One side of a `tile.contract`: positions [offset, …) along the free axis of a view.
 struct Strip {

@@ -12,15 +12,14 @@ namespace tilewright::nvptx {
 
 using namespace mlir;
 
-SmallVector<Operation *> neededBy(ArrayRef<Operation *> sinks, llvm::function_ref<bool(Operation *)> endsAt) {
+SmallVector<Operation *> neededBy(ArrayRef<Operation *> sinks) {
   SmallVector<Operation *> needed;
   llvm::SmallPtrSet<Operation *, 16> visited;
   auto visit = [&](auto &self, Value value) -> void {
     Operation *op = value.getDefiningOp();
     if (!op || !isTile(value) || !(isElementwise(op) || isLoad(op)) || !visited.insert(op).second) return;
-    if (!endsAt || !endsAt(op))
-      for (Value operand : op->getOperands())
-        self(self, operand);
+    for (Value operand : op->getOperands())
+      self(self, operand);
     needed.push_back(op);
   };
   for (Operation *op : sinks)
@@ -123,7 +122,6 @@ EpiloguePieces SinkGroup::plan() {
 void SinkGroup::emitPieces() {
   const EpiloguePieces pieces = plan();
   const auto rounding = lowering.elements().roundingPairs(pieces.roundsPairs);
-  findRows();
   evaluateNarrowLoads(pieces);
   if (pieces.isFull && role) maskProducts(lowering, neededBy(ops));
   if (pieces.loadsParts) {
@@ -234,9 +232,8 @@ void SinkGroup::inBlockOfItsOwn(int64_t row, int64_t rows, llvm::function_ref<vo
 
 // ---- loads ----
 
-/// But of the numbers of rows, where it is known which of these are there: see findRows.
 SmallVector<Operation *> SinkGroup::loads() const {
-  Ops found = neededBy(ops, [&](Operation *op) { return lowering.presentRows(op).has_value(); });
+  Ops found = neededBy(ops);
   llvm::erase_if(found, [](Operation *op) { return !isLoad(op); });
   return found;
 }
@@ -249,24 +246,6 @@ SmallVector<Operation *> SinkGroup::unknownLoads(llvm::function_ref<bool(Value)>
     return !isWanted(tile) || lowering.elements().hasFirst(tile);
   });
   return found;
-}
-
-/// The numbers of rows that loads of the group find, in threads that have such a row: the others do not wait.
-void SinkGroup::findRows() {
-  for (Operation *op : neededBy(ops)) {
-    const std::optional<Num> present = lowering.presentRows(op);
-    if (!present) continue;
-    Value numbers = cast<tile::LoadRowsOp>(op).getRows();
-    if (lowering.elements().hasFirst(numbers)) continue;
-    auto find = [&] {
-      SmallVector<Value> known;
-      lowering.elements().within([&] { known = lowering.elements().evaluateAll(numbers); });
-      return known;
-    };
-    const int64_t count = lowering.layouts().of(numbers).registers();
-    SmallVector<Value> found = e.ifElse(e.i32(0) < *present, count, find, e.i32(-1).value);
-    lowering.elements().set(numbers, found);
-  }
 }
 
 /// Loads of columns and of short rows that the group needs: all before the first element, so that their

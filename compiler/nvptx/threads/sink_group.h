@@ -6,10 +6,8 @@
 
 namespace tilewright::nvptx {
 
-/// Loads and element-wise ops that sinks need, each behind those that it needs itself. What ops need at which
-/// it `endsAt` is left out.
-SmallVector<mlir::Operation *> neededBy(llvm::ArrayRef<mlir::Operation *> sinks,
-                                        llvm::function_ref<bool(mlir::Operation *)> endsAt = nullptr);
+/// Loads and element-wise ops that sinks need, each behind those that it needs itself.
+SmallVector<mlir::Operation *> neededBy(llvm::ArrayRef<mlir::Operation *> sinks);
 
 /// Stores and reductions that go over the same registers, emitted side by side, so that few registers live at
 /// once.
@@ -36,7 +34,6 @@ private:
   void evaluatePart(StoreTarget::Piece part, int64_t row, int64_t column);
   void loadBlocks(const EpiloguePieces &pieces, int64_t row, int64_t column);
   void inBlockOfItsOwn(int64_t row, int64_t rows, llvm::function_ref<void()> body);
-  void findRows();
   void evaluateNarrowLoads(const EpiloguePieces &pieces);
   StoreTarget::Piece wantedPiece() const;
   Ops loads() const;

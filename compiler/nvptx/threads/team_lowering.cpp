@@ -17,7 +17,7 @@ void TeamLowering::enter(func::FuncOp lowered, const Team &team) {
 
 void prefetchBeside(Lowering &lowering, tile::ContractOp product) {
   for (Operation &op : *product->getBlock()) {
-    if (!isLoad(&op) || lowering.memory().readsWritten(&op)) continue;
+    if (!isLoad(&op) || isSparse(&op) || lowering.memory().readsWritten(&op)) continue;
     // Else it would wait for the rows' numbers.
     if (auto load = dyn_cast<tile::LoadRowsOp>(op); load && !isAhead(load.getRows(), product)) continue;
     auto type = tile::tileType(op.getResult(0));

@@ -32,7 +32,6 @@ struct WarpPlan {
   /// warp; 0: none is.
   int64_t boxes = 0;
   /// The first step's products replace the sums, of which each program would otherwise clear 192 a thread.
-  /// Where there is more to do than to reduce them once, ptxas spills for it.
   bool replacesSums = false;
   /// The tensor cores compute the transpose of each tile: what is multiplied from the right is their left
   /// operand. Of their operands they read the right one more often, so that it takes less power where that is

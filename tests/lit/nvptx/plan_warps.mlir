@@ -11,11 +11,11 @@
 // RUN: tile-opt %s --plan-warps="hopper shared-limit=232448" 2>/dev/null | tile-opt | FileCheck %s --check-prefixes=ALL,AUTOMATIC
 
 // ALL-LABEL: func.func @product(
-// AUTOMATIC-SAME: tile_gpu.warps = #tile_gpu.warp_plan<pingPong, stages = 4, rows = 128, columns = 128, boxes = 4>
+// AUTOMATIC-SAME: tile_gpu.warps = #tile_gpu.warp_plan<pingPong, stages = 4, rows = 128, columns = 128, boxes = 4, replacesSums>
 // ALL: tile.contract
 // ALL: tile.store {{.*}}{tile_gpu.boxed}
 
-// ASKED: tile_gpu.warps = #tile_gpu.warp_plan<cooperative, stages = 6, rows = 128, columns = 128, clusterCtas = 2, boxes = 2, isRanked, isRequired>
+// ASKED: tile_gpu.warps = #tile_gpu.warp_plan<cooperative, stages = 6, rows = 128, columns = 128, clusterCtas = 2, boxes = 2, replacesSums, isRanked, isRequired>
 // ASKED-REMARK: remark: 'product': 6 stages instead of 9: shared memory has no room for more
 
 // Boxes hold rows of a tile, not of its transpose; 56 rows may lie along the right operand.

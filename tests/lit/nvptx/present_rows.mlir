@@ -1,24 +1,27 @@
 // RUN: tile-opt %s --merge-loads --plan-warps="hopper shared-limit=232448 roles=3" --assign-layouts --lower-to-threads="hopper shared-limit=232448" --canonicalize --cse | FileCheck %s
 
-// Rows are added to a product's result by their numbers, most of which are none. The numbers are looked at ahead of the
-// product; a thread with none of those rows goes past their loads, and past the masks of these.
+// Rows are added to a product's result by their numbers, most of which are none. The numbers are loaded ahead of the
+// product and looked at behind it, lest a turn waits for them. A thread with none of those rows goes past their loads,
+// the masks of these, and the addition.
 // CHECK-LABEL: func.func @add_rows(
 // CHECK: nvvm.setmaxregister increase
 // CHECK: ld.global.u32
-// CHECK: %[[PRESENT:.*]] = arith.ori
+// CHECK-NOT: arith.ori
 // CHECK: nvvm.barrier id
 // CHECK: wgmma.mma_async
 // CHECK: wgmma.wait_group.sync.aligned 0;
 // CHECK-NOT: ld.global
-// CHECK: scf.if %{{.*}} -> (i32, i32, i32, i32) {
-// CHECK: ld.global.u32
-// CHECK: } else {
-// CHECK-NEXT: scf.yield %c-1_i32
-// CHECK: %[[BITS:.*]] = arith.andi %{{.*}}, %c{{[0-9]+}}_i32
+// CHECK-COUNT-2: arith.ori
+// CHECK: %[[PRESENT:.*]] = arith.ori
+// CHECK: %[[BITS:.*]] = arith.andi %[[PRESENT]], %c{{[0-9]+}}_i32
 // CHECK: %[[IS_MINE:.*]] = arith.cmpi sgt, %[[BITS]], %c0_i32
 // CHECK: scf.if %[[IS_MINE]] -> (f32, f32
 // CHECK: ld.global.v2.f32
-// CHECK: scf.yield %cst, %cst
+// CHECK: %[[SUM:.*]] = arith.addf
+// CHECK: scf.yield %[[SUM]]
+// CHECK: } else {
+// CHECK-NEXT: scf.yield
+// CHECK: stmatrix.sync.aligned
 func.func @add_rows(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
                     %u: !tile.view<?x?xf32> {tile.name = "u"}, %slot: !tile.view<?xi32> {tile.name = "slot"},
                     %c: !tile.view<?x?xbf16> {tile.name = "c", tile.written})

@@ -54,7 +54,8 @@
 // ALL: nvvm.cp.async.bulk.wait_group 0 {read}
 // ALL-NOT: nvvm.barrier id
 // ALL: nvvm.bar.warp.sync
-// ALL-COUNT-16: st.shared.u32
+// ALL-COUNT-4: stmatrix.sync.aligned.m8n8.x4.shared.b16
+// ALL-NOT: st.shared.u32
 // ALL: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>
 // ALL-NOT: nvvm.barrier id
 // ALL: nvvm.bar.warp.sync
@@ -352,7 +353,7 @@ func.func @third(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?x
 // TF32-LABEL: func.func @tf32(
 // TF32-SAME: tensor_maps = [array<i64: 0, 128, 32, 1>, array<i64: 1, 128, 32, 1>, array<i64: 2, 16, 32, 0>]
 // TF32: wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32
-// TF32-SAME: left, right, adds, 1, 1;
+// TF32-SAME: left, right, addsFirst, 1, 1;
 // TF32-SAME: add.s32 low, $128, 2;
 // TF32: nvvm.setmaxregister decrease
 // TF32: arith.select %{{.+}}, %c32_i64, %c-32_i64 : i64
