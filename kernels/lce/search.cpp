@@ -28,14 +28,16 @@ void addPortable(SearchSpace &space, const ProductSpec &spec, const Product &heu
   space.add(rasterOf(spec), {int64_t(heuristic.rasterRows), int64_t(8), int64_t(16)});
 }
 
-/// What warps with roles can do: wgmma computes 64 rows a warpgroup, of which there are two.
+/// What warps with roles can do: wgmma computes 64 rows a warpgroup, of which there are two. Rasters are
+/// those that were best for some head of public models on an H200 (MEASUREMENTS.md, "A sweep of
+/// configurations").
 void addWarpgroups(SearchSpace &space, const ProductSpec &spec, const Product &heuristic) {
   space.add(rowsOf(spec), {heuristic.block.rows, int64_t(128), int64_t(192), int64_t(256)});
   space.add(columnsOf(spec), {heuristic.block.columns, int64_t(128), int64_t(192), int64_t(256)});
   space.add(rolesOf(spec), {warpRolesName(Roles::pingPong), warpRolesName(Roles::cooperative)});
   space.add(stagesOf(spec), {int64_t(heuristic.stages), int64_t(3), int64_t(4), int64_t(5)});
-  space.add(rasterOf(spec),
-            {int64_t(heuristic.rasterRows), int64_t(4), int64_t(8), int64_t(12), int64_t(16)});
+  space.add(rasterOf(spec), {int64_t(heuristic.rasterRows), int64_t(1), int64_t(2), int64_t(4), int64_t(6),
+                             int64_t(8), int64_t(11), int64_t(12), int64_t(16)});
   space.add(clusterOf(spec), {int64_t(heuristic.clusterCtas), int64_t(1), int64_t(2)});
 }
 
