@@ -44,10 +44,13 @@ bool canCopy(Value view, int64_t contractedAxis, int64_t positions) {
   return isa<BlockArgument>(view) && (depthIsMinor ? positions <= 256 : positions % 64 == 0);
 }
 
+bool hasShapeOf(tile::ContractOp product, Value tile) {
+  return tile::tileType(tile).getShape() == tile::tileType(product.getResult()).getShape();
+}
+
 /// Whether a store is of a tile of the product's shape.
 bool storesTile(Operation *op, tile::ContractOp product) {
-  return isStore(op) &&
-         tile::tileType(tileOf(op)).getShape() == tile::tileType(product.getResult()).getShape();
+  return isStore(op) && hasShapeOf(product, tileOf(op));
 }
 
 /// A store of the whole product's shape and layout to a matrix that nothing else touches, but what is
@@ -69,14 +72,11 @@ Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product, const Layou
 /// the product twice, or once and store it with more steps to a number (CUDA 13.0, 2026-11-28).
 bool mayReplaceSums(func::FuncOp kernel, tile::ContractOp product) {
   constexpr int64_t kFewSteps = 17;
-  const auto isLike = [&](Value tile) {
-    return tile::tileType(tile).getShape() == tile::tileType(product.getResult()).getShape();
-  };
   int64_t reductions = 0, stores = 0, steps = 0;
   kernel.walk([&](Operation *op) {
-    reductions += isa<tile::ReduceOp>(op) && isLike(op->getOperand(0));
+    reductions += isa<tile::ReduceOp>(op) && hasShapeOf(product, op->getOperand(0));
     stores += storesTile(op, product);
-    steps += isElementwise(op) && isLike(op->getResult(0));
+    steps += isElementwise(op) && hasShapeOf(product, op->getResult(0));
   });
   return reductions + stores <= 1 || (reductions <= 1 && steps <= kFewSteps);
 }

@@ -23,14 +23,15 @@ bool TileStore::canStore(Operation *op) {
 
 TileStore::TileStore(Lowering &lowering, Operation *op, const StoreBoxes &boxes)
     : lowering(lowering), e(lowering.emitter()), op(op), element(lowering.view(viewOf(op)).element),
-      layout(lowering.layouts().of(op->getOperand(0))), boxes(boxes) {
-  // By the warp's number: ptxas sees then that its threads have the same places for the copies, which it
-  // would else look for in a loop.
-  const int64_t threads = lowering.layouts().threads();
-  Num firstThread = (boxes.warp * 32) & (threads - 1);
-  firstRow = e.narrow(lowering.scalar(op->getOperand(2))) + lowering.positionOf(*layout.rows, firstThread);
-  firstColumn =
-      e.narrow(lowering.scalar(op->getOperand(3))) + lowering.positionOf(*layout.columns, firstThread);
+      layout(lowering.layouts().of(op->getOperand(0))), boxes(boxes),
+      firstRow(firstOfWarp(op->getOperand(2), *layout.rows)),
+      firstColumn(firstOfWarp(op->getOperand(3), *layout.columns)) {}
+
+/// By the warp's number: ptxas sees then that its threads have the same places for the copies, which it would
+/// else look for in a loop.
+Num TileStore::firstOfWarp(Value begin, const layout::AxisMap &map) {
+  Num firstThread = (boxes.warp * 32) & (lowering.layouts().threads() - 1);
+  return e.narrow(lowering.scalar(begin)) + lowering.positionOf(map, firstThread);
 }
 
 /// Of a warp's 16 rows a thread holds two, and of each 8 columns two.
@@ -49,8 +50,6 @@ void TileStore::open(int64_t, int64_t) {
   e.warpBarrier();
 }
 
-Num TileStore::lineOf(int64_t row) { return lowering.position(*layout.rows, row) & (StoreBoxes::kRows - 1); }
-
 /// A box begins at a multiple of 1024, so that a chunk's place is the line's first address with an exclusive
 /// or on bits 4 to 6.
 void TileStore::store(int64_t row, int64_t column, ArrayRef<SmallVector<Value>> values) {
@@ -60,7 +59,8 @@ void TileStore::store(int64_t row, int64_t column, ArrayRef<SmallVector<Value>> 
 
 /// The 8 rows and 4 columns of pairs of a warp's store of 4 bytes a thread fall on all 32 banks.
 void TileStore::storeWords(int64_t row, int64_t column, ArrayRef<Value> registers) {
-  Num line = lineOf(row), at = lowering.threadPosition(*layout.columns) * 4;
+  Num line = lowering.position(*layout.rows, row) & (StoreBoxes::kRows - 1);
+  Num at = lowering.threadPosition(*layout.columns) * 4;
   Num first = box() + line * StoreBoxes::kRowBytes + ((at & 0x70) ^ ((line & 7) * 16)) + (at & 15);
   for (size_t c = 0; c < registers.size(); c += 2) {
     const int64_t chunk = layout.columns->offsets[column + c] * 4 % StoreBoxes::kRowBytes;

@@ -35,7 +35,8 @@ public:
 private:
   Num box() const;
   void handOver(Num toRow, Num toColumn);
-  Num lineOf(int64_t row);
+  /// i32: the warp's first position of the matrix along an axis.
+  Num firstOfWarp(Value begin, const layout::AxisMap &map);
   void storeWords(int64_t row, int64_t column, llvm::ArrayRef<Value> registers);
   void storePairs(int64_t row, int64_t column, llvm::ArrayRef<Value> registers);
 
@@ -44,9 +45,9 @@ private:
   mlir::Operation *op;
   Type element;
   TileLayout layout;
-  Num firstRow{nullptr, {}}, firstColumn{nullptr, {}}; ///< i32; of the warp
   StoreBoxes boxes;
-  int64_t opened = 0; ///< boxes so far
+  Num firstRow, firstColumn; ///< see firstOfWarp
+  int64_t opened = 0;        ///< boxes so far
 };
 
 } // namespace tilewright::nvptx

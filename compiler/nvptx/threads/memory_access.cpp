@@ -337,8 +337,8 @@ void MemoryAccess::storeRow(const Row &row, int64_t column, ValueRange values) {
 SmallVector<Value> MemoryAccess::addTo(ValueRange old, ValueRange values) {
   SmallVector<Value> sums;
   for (auto [before, value] : llvm::zip(old, values))
-    sums.push_back(element.isF32() ? e.b.createOrFold<arith::AddFOp>(before, value)
-                                   : e.b.createOrFold<arith::AddIOp>(before, value));
+    sums.push_back(isa<FloatType>(element) ? e.b.createOrFold<arith::AddFOp>(before, value)
+                                           : e.b.createOrFold<arith::AddIOp>(before, value));
   return sums;
 }
 

@@ -17,9 +17,10 @@ void TeamLowering::enter(func::FuncOp lowered, const Team &team) {
 
 void prefetchBeside(Lowering &lowering, tile::ContractOp product) {
   for (Operation &op : *product->getBlock()) {
-    if (!isLoad(&op) || isSparse(&op) || lowering.memory().readsWritten(&op)) continue;
-    // Else it would wait for the rows' numbers.
-    if (auto load = dyn_cast<tile::LoadRowsOp>(op); load && !isAhead(load.getRows(), product)) continue;
+    if (!isLoad(&op) || lowering.memory().readsWritten(&op)) continue;
+    // Else it would wait for the rows' numbers; those of sparse rows are looked at behind the product.
+    auto rows = dyn_cast<tile::LoadRowsOp>(op);
+    if (rows && (isSparse(&op) || !isAhead(rows.getRows(), product))) continue;
     auto type = tile::tileType(op.getResult(0));
     TileLayout layout = lowering.layouts().of(op.getResult(0));
     if (type.getDimSize(0) == 1 || type.getDimSize(1) == 1 || layout.columns->bits.empty()) continue;
