@@ -106,6 +106,26 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
   }
 };
 
+struct ExpandExpM1 : OpRewritePattern<math::ExpM1Op> {
+  using OpRewritePattern::OpRewritePattern;
+
+  /// Its series to x⁸ below 1/2, and from there on exp x - 1. MLIR's expansion divides, of 0 by 0 where x is
+  /// 0.
+  LogicalResult matchAndRewrite(math::ExpM1Op op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32()) return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Value x = op.getOperand(), series = constant(b, 1.0f / 40320);
+    for (float coefficient : {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 1.0f / 2})
+      series = b.create<math::FmaOp>(series, x, constant(b, coefficient));
+    Value small = b.create<math::FmaOp>(b.create<arith::MulFOp>(x, x), series, x);
+    Value large = b.create<arith::SubFOp>(b.create<math::ExpOp>(x), constant(b, 1));
+    Value isSmall =
+        b.create<arith::CmpFOp>(arith::CmpFPredicate::OLT, b.create<math::AbsFOp>(x), constant(b, 0.5f));
+    rewriter.replaceOpWithNewOp<arith::SelectOp>(op, isSmall, small, large);
+    return success();
+  }
+};
+
 struct ExpandTanh : OpRewritePattern<math::TanhOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -209,7 +229,8 @@ struct ExpandMathNvptxPass : impl::ExpandMathNvptxBase<ExpandMathNvptxPass> {
         functions.push_back(op);
     });
     RewritePatternSet patterns(&getContext());
-    patterns.add<ExpandExp, ExpandTanh, ExpandErf, ExpandLog, ExpandRsqrt>(&getContext(), kBenefit);
+    patterns.add<ExpandExp, ExpandExpM1, ExpandTanh, ExpandErf, ExpandLog, ExpandRsqrt>(&getContext(),
+                                                                                        kBenefit);
     populateMathPolynomialApproximationPatterns(patterns);
     GreedyRewriteConfig config;
     config.strictMode = GreedyRewriteStrictness::ExistingAndNewOps;

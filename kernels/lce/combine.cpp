@@ -28,6 +28,7 @@ struct Parameters : RowParameters {
   View sums, target, shift, tops, best;
   std::optional<RowFinish> finish;
   PerRowSum<View> rowSums;
+  Index jobs;
   std::optional<LabelRanks> ranks;
 
   Parameters(KernelBuilder &k, const CombineSpec &spec, const RowTerms &terms) {
@@ -44,7 +45,7 @@ struct Parameters : RowParameters {
     if (spec.terms.margin && spec.gradients) rowNorm = k.input("row_norm", f32, 1);
     terms.declare(k);
     declareResults(k, spec);
-    if (spec.ranksLabels) ranks.emplace(k);
+    if (spec.ranksLabels) jobs = k.index("jobs"), ranks.emplace(k);
   }
 };
 
@@ -78,6 +79,17 @@ void storeBest(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, c
   p.storeBest(spec, row, top, argmax);
 }
 
+void combineRows(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const RowTerms &terms,
+                 const Range &rows) {
+  const RowFinish::Row begun = begin(k, spec, p, rows);
+  RowFacts row = factsOf(k, spec, p, rows, begun);
+  const RowTotals totals = terms.totals(row);
+
+  p.storeLoss(spec, row, totals.loss);
+  if (spec.outputs.best) storeBest(k, spec, p, rows, row);
+  if (spec.gradients) storeGradients(k, spec, p, rows, row, totals, 1 / kUnitOfE * begun.total);
+}
+
 } // namespace
 
 Kernel combine(const CombineSpec &spec) {
@@ -86,15 +98,10 @@ Kernel combine(const CombineSpec &spec) {
     const Parameters p(k, spec, terms);
 
     const int64_t rowsAtOnce = spec.hasTotals && !spec.finish ? kRowsOfJoinedSums : spec.rowsAtOnce;
-    const Range rows = k.blockRows(p.row.dim(0), rowsAtOnce);
-    const RowFinish::Row begun = begin(k, spec, p, rows);
-    RowFacts row = factsOf(k, spec, p, rows, begun);
-    const RowTotals totals = terms.totals(row);
-
-    p.storeLoss(spec, row, totals.loss);
-    if (spec.outputs.best) storeBest(k, spec, p, rows, row);
-    if (spec.gradients) storeGradients(k, spec, p, rows, row, totals, 1 / kUnitOfE * begun.total);
-    if (p.ranks) p.ranks->store(k, p.label, rows);
+    if (!p.ranks) return combineRows(k, spec, p, terms, k.blockRows(p.row.dim(0), rowsAtOnce));
+    const auto [rows, job] = k.block(p.row.dim(0), p.jobs, rowsAtOnce, 1);
+    k.ifThen(job.begin == k.constant(0), [&, rows = rows] { combineRows(k, spec, p, terms, rows); });
+    k.ifThen(job.begin != 0, [&, rows = rows] { p.ranks->store(k, p.label, rows); });
   });
 }
 

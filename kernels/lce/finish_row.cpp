@@ -87,7 +87,12 @@ RowFinish::Row RowFinish::withOneShift(KernelBuilder &k, const Range &row, const
 Tile RowFinish::sumAsStored(KernelBuilder &k, const Range &row, const Tile &bound, const Tile &total) const {
   constexpr int64_t kManyOf = 16; // blocks
   const Range blocks = k.whole(sums_.dim(1));
-  const Tile isHeavy = sums_.at(row, blocks) > bound, heavy = count(k, isHeavy);
+  const Tile isHeavy = sums_.at(row, blocks) > bound;
+  const auto countHeavy = [&](const Index &, const std::vector<Tile> &) {
+    return std::vector<Tile>{count(k, isHeavy)};
+  };
+  const Tile isAnyHeavy = max(sums_.at(row, blocks), Axis::columns) > bound; // of random logits no block is
+  const Tile heavy = k.forRange(k.constant(0), once(k, isAnyHeavy), 1, {integer(k, 0)}, countHeavy)[0];
   const Tile areMany = kManyOf * heavy > k.toTile(sums_.dim(1), ElementType::i32);
   const auto addNext = [&](const Index &, const std::vector<Tile> &carried) {
     const Tile isLater = isHeavy & (blocks.positions() > carried[0]);

@@ -161,7 +161,7 @@ struct FinishSpec {
 /// RowTotals says. With a fix-up pass, r goes to `factor` and scale becomes 1. For E in f16, scale is the
 /// unit of factor, moment and uniform, chosen so that no number of the row of E leaves f16's range. With
 /// `FixUp::rescale` it is r unit_e where a row's blocks have one shift, as then E stays what it is.
-/// `ranksLabels`: what `rankLabels` makes, too.
+/// `ranksLabels`: what `rankLabels` makes, too, by as many programs, which are the second of `jobs`.
 ///
 /// `finish`: each row of E is finished, too (see `FinishSpec`).
 ///
@@ -170,7 +170,8 @@ struct FinishSpec {
 ///  [, out argmax N, out correct N][, out top N, out norm N]
 ///  [, validCount[, grad_output 1 or N], [xc C×H,] [rate C, target_rate C,] [unit_e C,] out scale C, out
 ///  one_hot C[, out xs C×H]
-///   [, out factor C[, out moment C]][, out uniform C][, out self C]][, out order C, out run C, out slot V])
+///   [, out factor C[, out moment C]][, out uniform C][, out self C]][, jobs, out order C, out run C, out
+///   slot V])
 struct CombineSpec {
   struct Gradients {
     ElementType element;      ///< of xc
@@ -190,6 +191,7 @@ struct CombineSpec {
   int64_t rowsAtOnce = 1; ///< of a program, which finishes a single one; of more where sums were joined
 };
 Kernel combine(const CombineSpec &spec);
+constexpr int64_t kCombineJobs = 2;
 /// That suit it; `rowsAreShort` as for `gatherRowsOptions`.
 CompileOptions combineOptions(TargetKind target, bool rowsAreShort = false);
 

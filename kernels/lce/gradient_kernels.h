@@ -37,10 +37,11 @@ struct LabelRanks {
 enum class OneHotPlace { slot, label };
 
 /// u = Σ t_i x_i over each run of equal labels: the one-hot part of dW, for each label that occurs. u has a
-/// row for each sorted position, or for each class from `first_class` on. `reduction`: `reduceLoss` besides.
+/// row for each sorted position, or for each class from `first_class` on. `scalesRows`: x_i becomes r_i x_i,
+/// the row that dW multiplies, besides. `reduction`: `reduceLoss` besides.
 ///
 /// (x N×H, row C, one_hot C, order C, run C[, label C, first_class][, pieces P×H], out u C×H or V×H
-///  [, row_loss N, valid_count 1, out loss 1])
+///  [, scale C, out xs C×H][, row_loss N, valid_count 1, out loss 1])
 struct OneHotSumSpec {
   ElementType element;
   int64_t columns;       ///< of one program
@@ -48,6 +49,7 @@ struct OneHotSumSpec {
   OneHotPlace place = OneHotPlace::slot;
   Reduction reduction = Reduction::none;
   bool ofPieces = false; ///< `oneHotPieces` has summed parts of long runs
+  bool scalesRows = false;
 };
 Kernel oneHotSum(const OneHotSumSpec &spec);
 CompileOptions oneHotSumOptions(); ///< that suit it and `oneHotPieces`

@@ -64,7 +64,7 @@ Tile noSum(const Range &hidden) { return cast(hidden.positions(), ElementType::f
 std::string specialisationOf(const OneHotSumSpec &spec) {
   return std::string(elementName(spec.element)) + (spec.place == OneHotPlace::label ? ",of classes," : ",") +
          std::to_string(spec.positions) + "x" + std::to_string(spec.columns) +
-         (spec.ofPieces ? ",of pieces" : "") +
+         (spec.ofPieces ? ",of pieces" : "") + (spec.scalesRows ? ",scales rows" : "") +
          (spec.reduction == Reduction::none   ? ""
           : spec.reduction == Reduction::mean ? ",mean"
                                               : ",sum");
@@ -72,7 +72,7 @@ std::string specialisationOf(const OneHotSumSpec &spec) {
 
 /// Of `oneHotSum`, in their order.
 struct Parameters {
-  View x, number, oneHot, order, run, label, pieces, u;
+  View x, number, oneHot, order, run, label, pieces, u, scale, scaled;
   Index firstClass;
 
   Parameters(KernelBuilder &k, const OneHotSumSpec &spec) {
@@ -83,6 +83,8 @@ struct Parameters {
       label = k.input("label", ElementType::i32, 1), firstClass = k.index("first_class");
     if (spec.ofPieces) pieces = k.input("pieces", ElementType::f32, 2);
     u = k.output("u", ElementType::f32, 2);
+    if (!spec.scalesRows) return;
+    scale = k.input("scale", ElementType::f32, 1), scaled = k.output("xs", spec.element, 2);
   }
 };
 
@@ -149,6 +151,7 @@ Kernel oneHotSum(const OneHotSumSpec &spec) {
 
     const auto [block, hidden] = k.block(p.order.dim(0), p.x.dim(1), spec.positions, spec.columns);
     if (losses) reduceLosses(k, *losses, block, hidden);
+    if (spec.scalesRows) k.store(p.scaled, block, hidden, p.scale[block] * p.scaled.at(block, hidden));
     const std::vector<SortedRow> rows = sortedRows(k, p, block.begin, spec.positions);
     const auto ofRows = [&, hidden = hidden](const Tile &row) {
       return oneHotTerms(p.x, p.number, p.oneHot, row, hidden);

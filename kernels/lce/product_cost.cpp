@@ -43,6 +43,16 @@ double tileTime(const Product &product) {
   return product.roles == Roles::cooperative && product.clusterCtas == 1 ? kUnshared * time : time;
 }
 
+/// Where one strip of tiles has all rows of dX, no tile reads what another has brought to the cache, and
+/// three stages of large tiles wait for memory more often than four of smaller ones. With pairs of 256×128 in
+/// place of 256×192 whole calls of 256×2048×128256 take 0.966 and 0.973 of the time on two H200s,
+/// 256×4096×128256 0.992 and 256×8192×128256 1.010 on one (from PyTorch, configurations in turn, 2026-11-28).
+double memoryFactor(const Product &product, ProductKind kind, const ProductShape &shape) {
+  constexpr double kFewStages = 1.04;
+  const bool isOneStrip = kind == ProductKind::dHidden && shape.rows <= product.block.rows;
+  return isOneStrip && hasRoles(product) && product.stages < 4 ? kFewStages : 1;
+}
+
 /// A product's tiles, as clusters of multiprocessors take them: each so many side by side.
 struct Tiles {
   int64_t strips, across, workers;
@@ -77,8 +87,8 @@ public:
     const double written = bytesWritten(scheme, kind, shape, adds);
     const int64_t number = elementBytes(scheme.operands(kind).first);
     bytes_ = operandBytes(product_, shape, number, written > 0, device) + written;
-    roundSeconds_ =
-        tileTime(product_) * static_cast<double>(shape.depth) * typeFactor(scheme) / speed_.multiplyAdds;
+    roundSeconds_ = tileTime(product_) * static_cast<double>(shape.depth) * typeFactor(scheme) *
+                    memoryFactor(product_, kind, shape) / speed_.multiplyAdds;
   }
 
   /// Of the first `head` rows, and of parts of the others, whose clusters are abreast: tiles below one

@@ -54,6 +54,11 @@ bool reducesBesideOneHotSums(const Scheme &scheme, const Config &config) {
   return scheme.reducesLoss() && hasSums && hasFewRows(scheme, config) && config.chunks(scheme) == 1;
 }
 
+bool scalesBesideOneHotSums(const Scheme &scheme, const Config &config) {
+  const bool isTransposedBefore = scheme.dWeight && isTransposed(scheme, config, ProductKind::dWeight);
+  return scheme.scalesInPlace && !isTransposedBefore;
+}
+
 bool ranksInCombine(const Scheme &scheme, const Config &config) {
   const bool isInChunk = scheme.makesClassGradientsOfChunks() && !scheme.isShard();
   // Where sums were joined a thread has a row, and would compare it with all others by itself; with a margin

@@ -202,6 +202,9 @@ bool hasFewRows(const Scheme &scheme, const Config &config);
 bool numbersAsGathered(const Scheme &scheme, const Config &config);
 /// Whether the kernel of the one-hot sums reduces the losses, too: of few rows, which are one chunk.
 bool reducesBesideOneHotSums(const Scheme &scheme, const Config &config);
+/// Whether the kernel of the one-hot sums multiplies the chunk's rows of X for dW, too. The one of the
+/// losses, which everything waits for, would take a third longer.
+bool scalesBesideOneHotSums(const Scheme &scheme, const Config &config);
 /// Whether the kernel that makes losses sorts the chunk's rows, too.
 bool ranksInCombine(const Scheme &scheme, const Config &config);
 /// Whether the last chunk's product of dW adds what the chunks before it have summed up, and rounds, so that

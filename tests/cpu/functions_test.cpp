@@ -1,4 +1,5 @@
-// The functions of tiles against the C library in float64, as vectors (wide tiles) and as scalars (columns).
+// The functions of tiles against the C library in float64, as vectors (wide tiles) and as scalars (columns),
+// on devices and as code for a GPU in the interpreter.
 
 #include <cmath>
 #include <functional>
@@ -8,6 +9,7 @@
 
 #include "kernels/jit.h"
 #include "tests/support/device_tensor.h"
+#include "tests/support/direct_launches.h"
 
 namespace tilewright {
 namespace {
@@ -58,25 +60,24 @@ Kernel mapKernel(const Function &function, bool wide) {
   });
 }
 
-std::vector<double> map(const Function &function, bool wide, const std::vector<float> &values) {
-  auto runtime = test::openRuntime();
-  const DeviceTensor x = DeviceTensor::vector(runtime->device(), ElementType::f32, values);
-  DeviceTensor y = DeviceTensor::vector(runtime->device(), ElementType::f32, int64_t(values.size()));
-  y.poison();
-  const Status status = launch(*runtime, mapKernel(function, wide), {x.ref(), y.ref()}, nullptr);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return y.get();
-}
-
-class Functions : public testing::TestWithParam<std::tuple<int, bool>> {
+class Functions : public testing::TestWithParam<std::tuple<std::string, int, bool>> {
 protected:
-  const Function &function = kFunctions[std::get<0>(GetParam())];
-  const bool wide = std::get<1>(GetParam());
+  const test::DirectLaunches launches{std::get<0>(GetParam())};
+  const Function &function = kFunctions[std::get<1>(GetParam())];
+  const bool wide = std::get<2>(GetParam());
+
+  std::vector<double> map(const std::vector<float> &values) const {
+    const DeviceTensor x = DeviceTensor::vector(launches.device(), ElementType::f32, values);
+    DeviceTensor y = DeviceTensor::vector(launches.device(), ElementType::f32, int64_t(values.size()));
+    y.poison();
+    launches.launch(mapKernel(function, wide), {x.ref(), y.ref()});
+    return y.get();
+  }
 };
 
 TEST_P(Functions, AreAccurate) {
   const std::vector<float> values = samples(function);
-  const std::vector<double> got = map(function, wide, values);
+  const std::vector<double> got = map(values);
   double worst = 0, where = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     const double want = function.ofNumber(values[i]);
@@ -90,7 +91,7 @@ TEST_P(Functions, AreAccurate) {
 TEST_P(Functions, KeepTheirLimits) {
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<float> values = {infinity, -infinity, std::nanf(""), 0.0f, 1e4f, -1e4f};
-  const std::vector<double> got = map(function, wide, values);
+  const std::vector<double> got = map(values);
   for (size_t i = 0; i < values.size(); ++i) {
     const double want = float(function.ofNumber(values[i]));
     if (std::isnan(want))
@@ -121,10 +122,11 @@ TEST(Rounded, IsWhatAStoreWrites) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Functions,
-                         testing::Combine(testing::Range(0, int(std::size(kFunctions))), testing::Bool()),
+                         testing::Combine(testing::ValuesIn(test::directDevices()),
+                                          testing::Range(0, int(std::size(kFunctions))), testing::Bool()),
                          [](const auto &info) {
-                           return std::string(kFunctions[std::get<0>(info.param)].name) +
-                                  (std::get<1>(info.param) ? "Wide" : "Column");
+                           return std::get<0>(info.param) + "_" + kFunctions[std::get<1>(info.param)].name +
+                                  (std::get<2>(info.param) ? "Wide" : "Column");
                          });
 
 } // namespace

@@ -116,6 +116,32 @@ TEST(FewRows, ManyRowsTakeMoreLaunches) {
                     Contains("loss_reduce_loss")));
 }
 
+/// What a program's kernel of this name is specialised for.
+std::string specialisationOf(const Program &program, const std::string &name) {
+  for (const auto &[kernel, options] : program.kernels())
+    if (kernel.name == name) return kernel.specialisation;
+  return "";
+}
+
+// The losses, which all products of the gradients wait for, do not.
+TEST(Rows, OfXAreScaledBesideTheOneHotSums) {
+  for (const lce::Request &request : {training(256, 1024, 32768), training(8192, 4096, 32000)}) {
+    const Program program = programOf(request);
+    EXPECT_THAT(specialisationOf(program, "lce_one_hot_sum"), HasSubstr(",scales rows")) << request.str();
+    EXPECT_THAT(specialisationOf(program, "lce_combine"), HasSubstr(",no xs")) << request.str();
+  }
+}
+
+// Which transposes the scaled rows before.
+TEST(Rows, OfTf32AreScaledWithTheLosses) {
+  lce::Request request = training(1024, 2048, 8192);
+  request.element = ElementType::f32, request.dHidden = request.dWeight = ElementType::f32;
+  request.tf32 = true, request.flushSmallProbabilities = false;
+  const Program program = programOf(request);
+  EXPECT_THAT(specialisationOf(program, "lce_one_hot_sum"), Not(HasSubstr(",scales rows")));
+  EXPECT_THAT(specialisationOf(program, "lce_combine"), HasSubstr(",xs in place"));
+}
+
 /// Launches that run beside the one before them.
 std::vector<std::string> besideOthers(const Program &program) {
   std::vector<std::string> beside;

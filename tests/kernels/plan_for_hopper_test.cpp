@@ -80,6 +80,13 @@ TEST(PlanForHopper, FewRowsAreNothingButParts) {
   EXPECT_EQ(hiddenProduct(256, 1024, 32768), "128x128 0+256/8") << "16 tiles";
 }
 
+// Of large tiles, which have three stages.
+TEST(PlanForHopper, AStripOfAllRowsTakesTilesOfFourStagesWhereLargeOnesSaveLittle) {
+  EXPECT_EQ(hiddenProduct(256, 2048, 128256), "256x128 0+256/8");
+  EXPECT_EQ(hiddenProduct(512, 2048, 128256), "256x192 0+512/6") << "two strips";
+  EXPECT_EQ(hiddenProduct(256, 8192, 128256), "256x192 0+256/3");
+}
+
 TEST(PlanForHopper, RowsOfHalfATileTakeSuchTiles) {
   EXPECT_EQ(hiddenProduct(64, 2048, 50304), "64x256 0+64/16") << "8 tiles";
   const auto logits = [](int64_t rows) {

@@ -127,7 +127,11 @@ void repair(Emitter &m, int kernel) {
 
 } // namespace
 
-CombineSpec combineSpec(const Scheme &s) {
+/// Whether the kernel of the losses multiplies rows of X.
+static bool scalesRows(const Emitter &m) { return m.s.scalesRows && !scalesBesideOneHotSums(m.s, m.c); }
+
+CombineSpec combineSpec(const Emitter &m) {
+  const Scheme &s = m.s;
   CombineSpec spec;
   spec.terms = s.terms;
   spec.sums = s.rowSums;
@@ -135,7 +139,7 @@ CombineSpec combineSpec(const Scheme &s) {
   spec.hasTotals = s.hasTotals;
   if (s.wantsGradients())
     spec.gradients = {s.element, s.exponentials, {s.upstream, s.reduction == Reduction::mean},
-                      s.fixUp,   s.scalesRows,   s.scalesInPlace};
+                      s.fixUp,   scalesRows(m),  scalesRows(m) && s.scalesInPlace};
   return spec;
 }
 
@@ -153,11 +157,11 @@ void emitCombination(Emitter &m) {
     arguments.tensor(tensor::rowSums + sum);
   if (m.s.wantsGradients()) arguments.tensor(tensor::rowNorm);
   addCombineArguments(m, arguments);
-  CombineSpec spec = combineSpec(m.s);
+  CombineSpec spec = combineSpec(m);
   spec.ranksLabels = ranksInCombine(m.s, m.c);
   if (finishes) spec.finish = {m.c.forward.block, m.s.repairsShifts, m.s.finishesRows};
   if (m.target == TargetKind::cpu) spec.rowsAtOnce = kRowsOnCpu;
-  if (spec.ranksLabels) arguments.tensors({tensor::order, tensor::run, tensor::slot});
+  if (spec.ranksLabels) arguments.index(kCombineJobs).tensors({tensor::order, tensor::run, tensor::slot});
   m.launch(m.kernel(combine(spec), combineOptions(m.target, rowsAreShort(m))), arguments);
 }
 
@@ -167,9 +171,9 @@ void addCombineArguments(Emitter &m, StepArguments &arguments) {
                      tensor::top, tensor::norm});
   if (!m.s.wantsGradients()) return;
   arguments.tensors({tensor::validCount, tensor::gradOutput});
-  if (m.s.scalesRows && !m.s.scalesInPlace) arguments.tensor(tensor::xc);
+  if (scalesRows(m) && !m.s.scalesInPlace) arguments.tensor(tensor::xc);
   arguments.tensors({tensor::rate, tensor::targetRate, tensor::unitOfE, tensor::scale, tensor::oneHot});
-  if (m.s.scalesRows) arguments.tensor(tensor::xs);
+  if (scalesRows(m)) arguments.tensor(tensor::xs);
   arguments.tensors({tensor::factor, tensor::moment, tensor::uniform, tensor::self});
 }
 

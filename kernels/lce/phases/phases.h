@@ -111,7 +111,7 @@ void emitFinish(Emitter &emitter); ///< what is made of all chunks
 
 /// Of `RowCompaction`.
 void addCompactionArguments(Emitter &emitter, StepArguments &arguments);
-CombineSpec combineSpec(const Scheme &scheme);
+CombineSpec combineSpec(const Emitter &emitter);
 /// Of the kernel that has this spec, from the row terms on.
 void addCombineArguments(Emitter &emitter, StepArguments &arguments);
 /// The logits of some classes again, which become the gradient of x·w.

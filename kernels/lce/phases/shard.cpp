@@ -33,7 +33,7 @@ void emitShardStats(Emitter &m) {
 }
 
 void emitMerge(Emitter &m) {
-  const CombineSpec spec = combineSpec(m.s);
+  const CombineSpec spec = combineSpec(m);
   StepArguments arguments = m.arguments();
   arguments.tensor(tensor::gathered).index(m.s.shard.ranks).index(m.s.shard.rank).index(strideOf(m));
   arguments.tensors({tensor::shift, tensor::ownLabel, tensor::row, tensor::globalLabel, tensor::mend});

@@ -96,6 +96,21 @@ func.func @tanh(%x: f32) -> f32 {
   return %y : f32
 }
 
+// Its series near 0, and nothing is divided by what may be 0 there.
+// CHECK-LABEL: func.func @expm1(
+// CHECK-SAME: %[[X:.*]]: f32
+// CHECK-COUNT-6: math.fma
+// CHECK: %[[SQUARE:.*]] = arith.mulf %[[X]], %[[X]]
+// CHECK: %[[SMALL:.*]] = math.fma %[[SQUARE]], %{{.*}}, %[[X]]
+// CHECK: llvm.nvvm.ex2.approx.ftz.f
+// CHECK: arith.subf
+// CHECK: arith.select %{{.*}}, %[[SMALL]]
+// CHECK-NOT: arith.divf
+func.func @expm1(%x: f32) -> f32 {
+  %y = math.expm1 %x : f32
+  return %y : f32
+}
+
 // One polynomial of x², without a division or a case, that ends at ±1; a NaN stays one.
 // CHECK-LABEL: func.func @erf(
 // CHECK-SAME: %[[X:.*]]: f32
