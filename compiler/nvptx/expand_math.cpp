@@ -109,8 +109,8 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
 struct ExpandExpM1 : OpRewritePattern<math::ExpM1Op> {
   using OpRewritePattern::OpRewritePattern;
 
-  /// Its series to x⁸ below 1/2, and from there on exp x - 1. MLIR's expansion divides, of 0 by 0 where x is
-  /// 0.
+  /// Its series to x⁸ below 1/2, and from there on exp x - 1. MLIR's expansion divides, and for x = 0 it
+  /// divides 0 by 0.
   LogicalResult matchAndRewrite(math::ExpM1Op op, PatternRewriter &rewriter) const override {
     if (!op.getType().isF32()) return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);

@@ -161,7 +161,8 @@ struct FinishSpec {
 /// RowTotals says. With a fix-up pass, r goes to `factor` and scale becomes 1. For E in f16, scale is the
 /// unit of factor, moment and uniform, chosen so that no number of the row of E leaves f16's range. With
 /// `FixUp::rescale` it is r unit_e where a row's blocks have one shift, as then E stays what it is.
-/// `ranksLabels`: what `rankLabels` makes, too, by as many programs, which are the second of `jobs`.
+/// `ranksLabels`: what `rankLabels` makes, too, by programs of their own: the grid's second axis counts
+/// `jobs`.
 ///
 /// `finish`: each row of E is finished, too (see `FinishSpec`).
 ///
@@ -191,7 +192,7 @@ struct CombineSpec {
   int64_t rowsAtOnce = 1; ///< of a program, which finishes a single one; of more where sums were joined
 };
 Kernel combine(const CombineSpec &spec);
-constexpr int64_t kCombineJobs = 2;
+constexpr int64_t kCombineJobs = 2; ///< losses, and ranks of labels
 /// That suit it; `rowsAreShort` as for `gatherRowsOptions`.
 CompileOptions combineOptions(TargetKind target, bool rowsAreShort = false);
 

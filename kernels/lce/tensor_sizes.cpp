@@ -55,8 +55,7 @@ bool reducesBesideOneHotSums(const Scheme &scheme, const Config &config) {
 }
 
 bool scalesBesideOneHotSums(const Scheme &scheme, const Config &config) {
-  const bool isTransposedBefore = scheme.dWeight && isTransposed(scheme, config, ProductKind::dWeight);
-  return scheme.scalesInPlace && !isTransposedBefore;
+  return scheme.scalesInPlace && !isTransposed(scheme, config, ProductKind::dWeight);
 }
 
 bool ranksInCombine(const Scheme &scheme, const Config &config) {

@@ -69,7 +69,7 @@ void oneHotSums(Emitter &m, TensorId u, int64_t first, int64_t count) {
   spec.ofPieces = m.has(tensor::pieces);
   if (spec.ofPieces) arguments.tensor(tensor::pieces, m.pieceRows(), {first, count});
   arguments.tensor(u, {}, {0, count});
-  spec.scalesRows = m.isPerChunk() && scalesBesideOneHotSums(m.s, m.c);
+  spec.scalesRows = scalesBesideOneHotSums(m.s, m.c);
   if (spec.scalesRows) arguments.tensor(tensor::scale).tensor(tensor::xs, {}, {first, count});
   if (first == 0 && reducesBesideOneHotSums(m.s, m.c)) {
     spec.reduction = m.s.reduction;
