@@ -191,8 +191,8 @@ struct CombineSpec {
   bool ranksLabels = false;
   int64_t rowsAtOnce = 1; ///< of a program, which finishes a single one; of more where sums were joined
 };
-Kernel combine(const CombineSpec &spec);
 constexpr int64_t kCombineJobs = 2; ///< losses, and ranks of labels
+Kernel combine(const CombineSpec &spec);
 /// That suit it; `rowsAreShort` as for `gatherRowsOptions`.
 CompileOptions combineOptions(TargetKind target, bool rowsAreShort = false);
 

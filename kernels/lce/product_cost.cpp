@@ -45,8 +45,9 @@ double tileTime(const Product &product) {
 
 /// Where one strip of tiles has all rows of dX, no tile reads what another has brought to the cache, and
 /// three stages of large tiles wait for memory more often than four of smaller ones. With pairs of 256×128 in
-/// place of 256×192 whole calls of 256×2048×128256 take 0.966 and 0.973 of the time on two H200s,
-/// 256×4096×128256 0.992 and 256×8192×128256 1.010 on one (from PyTorch, configurations in turn, 2026-11-28).
+/// place of 256×192 whole calls of 256×2048×128256 take 0.966, 0.973, 0.986 and 1.010 of the time on four
+/// H200s, 256×4096×128256 0.992 and 256×8192×128256 1.010 on one (from PyTorch, configurations in turn,
+/// 2026-11-28).
 double memoryFactor(const Product &product, ProductKind kind, const ProductShape &shape) {
   constexpr double kFewStages = 1.04;
   const bool isOneStrip = kind == ProductKind::dHidden && shape.rows <= product.block.rows;
