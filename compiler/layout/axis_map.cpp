@@ -10,6 +10,7 @@ namespace {
 
 /// Both operands are loaded from shared memory 16 positions at a time.
 constexpr int64_t kFragment = 16;
+constexpr int64_t kAccumulator = 8; ///< rows and columns in steps of which accumulators lie
 
 } // namespace
 
@@ -65,7 +66,7 @@ AxisMap accumulatorRows(int64_t extent, const std::vector<int> &warpBits) {
   AxisMap map{extent, 1, {{2, 1}, {3, 2}, {4, 4}}, {}};
   const int64_t stretch = warpStretch(extent, warpBits.size());
   addWarps(map, warpBits, stretch);
-  for (int64_t begin = 0; begin < stretch; begin += 8)
+  for (int64_t begin = 0; begin < stretch; begin += kAccumulator)
     map.offsets.push_back(begin);
   return map;
 }
@@ -79,13 +80,21 @@ AxisMap warpgroupRows(int64_t extent, int groupBits) {
   return map;
 }
 
-AxisMap accumulatorColumns(int64_t extent, const std::vector<int> &warpBits) {
+static AxisMap columnsOf(int64_t extent, const std::vector<int> &bits, int64_t stretch) {
   AxisMap map{extent, 2, {{0, 2}, {1, 4}}, {}};
-  const int64_t stretch = warpStretch(extent, warpBits.size());
-  addWarps(map, warpBits, stretch);
-  for (int64_t begin = 0; begin < stretch; begin += 8)
+  addWarps(map, bits, stretch);
+  for (int64_t begin = 0; begin < stretch; begin += kAccumulator)
     map.offsets.insert(map.offsets.end(), {begin, begin + 1});
   return map;
+}
+
+AxisMap accumulatorColumns(int64_t extent, const std::vector<int> &warpBits) {
+  return columnsOf(extent, warpBits, warpStretch(extent, warpBits.size()));
+}
+
+AxisMap warpgroupColumns(int64_t extent, const std::vector<int> &groupBits) {
+  const int64_t stretch = ceilDiv(extent, int64_t(1) << groupBits.size());
+  return columnsOf(extent, groupBits, ceilDiv(stretch, kAccumulator) * kAccumulator);
 }
 
 } // namespace tilewright::layout

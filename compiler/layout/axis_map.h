@@ -50,6 +50,8 @@ AxisMap accumulatorColumns(int64_t extent, const std::vector<int> &warpBits);
 /// Rows of the accumulators of wgmma m64 by 2^groupBits warpgroups, which take 64 rows in turn; of each 64,
 /// warp w has 16w … 16w + 15.
 AxisMap warpgroupRows(int64_t extent, int groupBits);
+/// Columns of the same, in steps of 8: `groupBits` choose one of equal stretches.
+AxisMap warpgroupColumns(int64_t extent, const std::vector<int> &groupBits);
 
 /// Positions of one warp's stretch.
 int64_t warpStretch(int64_t extent, std::size_t warpBits);

@@ -230,7 +230,7 @@ private:
       const int groupBits = result.threadBits_ - 7;
       const bool splitsRight = groupBits && left % 128 != 0;
       AxisMap ofLeft = layout::warpgroupRows(left, splitsRight ? 0 : groupBits);
-      AxisMap ofRight = layout::accumulatorColumns(right, splitsRight ? freeBits(127) : std::vector<int>());
+      AxisMap ofRight = layout::warpgroupColumns(right, splitsRight ? freeBits(127) : std::vector<int>());
       if (swaps) std::swap(ofLeft, ofRight);
       return {std::move(ofLeft), std::move(ofRight)};
     }

@@ -118,8 +118,9 @@ struct Config {
 ProductShape shapeOf(const Scheme &scheme, ProductKind kind, const Config &config, int64_t slice);
 ProductShape shapeOf(const Scheme &scheme, ProductKind kind, const Config &config);
 
-// Rows and columns of a block are multiples of these, the register tile of the products.
-constexpr int64_t kRowStep = 8, kColumnStep = 32;
+// Rows and columns of a block are multiples of these, the register tile of the products; columns of warps
+// with roles are multiples of what wgmma takes.
+constexpr int64_t kRowStep = 8, kColumnStep = 32, kRoleColumnStep = 8;
 
 /// The sizes that chunks have on a device. They are few, for blocks depend on them.
 class ChunkSizes {

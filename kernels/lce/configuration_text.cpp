@@ -31,8 +31,9 @@ StatusOr<int64_t> readOrNone(const Configuration &configuration, const std::stri
 StatusOr<Product> readProduct(const Configuration &configuration, const ProductSpec &spec) {
   Product product;
   TW_ASSIGN_OR_RETURN(product.block.rows, read(configuration, rowsOf(spec), kRowStep, kMaxBlockRows));
+  const int64_t columnStep = configuration.has(rolesOf(spec)) ? kRoleColumnStep : kColumnStep;
   TW_ASSIGN_OR_RETURN(product.block.columns,
-                      read(configuration, columnsOf(spec), kColumnStep, kMaxBlockColumns));
+                      read(configuration, columnsOf(spec), columnStep, kMaxBlockColumns));
   TW_ASSIGN_OR_RETURN(product.contractionStep, readOrNone(configuration, stepOf(spec), kStepUnit, kMaxStep));
   TW_ASSIGN_OR_RETURN(const int64_t raster, readOrNone(configuration, rasterOf(spec), 1, kMaxRaster));
   product.rasterRows = static_cast<int>(raster);

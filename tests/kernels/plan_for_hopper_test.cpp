@@ -235,16 +235,18 @@ TEST(PlanForHopper, NarrowHeadsAddUpInABuffer) {
   EXPECT_FALSE(plan(p, Variant::automatic, int64_t(600) << 20, h200())->inPlace);
 }
 
+// Of two full strips in turns, where those fill ten rounds of the multiprocessors.
 TEST(PlanForHopper, ALossOfOneStripOfRowsTakesWideTiles) {
-  const auto tilesOf = [](int64_t rows) {
-    Request p = hopperProblem(rows, 4096, 128256);
+  const auto forwardOf = [](int64_t rows, int64_t classes) {
+    Request p = hopperProblem(rows, 4096, classes);
     p.dHidden = p.dWeight = std::nullopt;
-    const Product product = plan(p, Variant::automatic, 0, h200())->forward;
-    return product.block.str() + (product.clusterCtas == 2 ? " in pairs" : "");
+    return plan(p, Variant::automatic, 0, h200())->forward.str();
   };
-  EXPECT_EQ(tilesOf(128), "128x256");
-  EXPECT_EQ(tilesOf(256), "128x256");
-  EXPECT_EQ(tilesOf(4096), "256x192 in pairs");
+  EXPECT_EQ(forwardOf(128, 128256), "128x256/0 cooperative, 4 stages, raster 1, cluster 1");
+  EXPECT_EQ(forwardOf(255, 128256), "128x256/0 cooperative, 4 stages, raster 2, cluster 1");
+  EXPECT_EQ(forwardOf(256, 128256), "128x200/0 pingPong, 5 stages, raster 2, cluster 1");
+  EXPECT_EQ(forwardOf(256, 32000), "128x256/0 cooperative, 4 stages, raster 2, cluster 1") << "two rounds";
+  EXPECT_EQ(forwardOf(4096, 128256), "256x192/0 cooperative, 4 stages, raster 16, cluster 2");
 }
 
 TEST(PlanForHopper, RecomputesTheMainShapeInAQuarterOfAGiB) {

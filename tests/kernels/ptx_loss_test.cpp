@@ -228,6 +228,12 @@ TEST_P(PtxLossByRoles, InAnySchedule) {
                           {{256, 128}, 0, 4, kTogether, 1, 2}},
                          {{{64, 192}, 0, 6, kInTurn, 1, 1},
                           {{64, 256}, 0, 4, kTogether, 1, 1},
+                          {{192, 128}, 0, 4, kInTurn, 1, 1}},
+                         {{{128, 200}, 0, 4, kInTurn, 2, 1},
+                          {{128, 248}, 0, 3, kTogether, 1, 1},
+                          {{192, 128}, 0, 4, kInTurn, 1, 1}},
+                         {{{256, 200}, 0, 3, kTogether, 1, 2},
+                          {{256, 128}, 0, 4, kTogether, 1, 1},
                           {{192, 128}, 0, 4, kInTurn, 1, 1}}};
   const LossCase data = dataOf(DataKind::random, 520, 264, 600);
   for (const auto &schedule : schedules)

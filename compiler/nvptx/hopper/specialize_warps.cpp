@@ -14,8 +14,18 @@ using namespace mlir;
 namespace {
 
 constexpr int64_t kGroupThreads = 128, kConsumerThreads = 256, kThreads = 384;
-// Of 64 K registers: 232 × 256 + 40 × 128.
-constexpr int64_t kConsumerRegisters = 232, kProducerRegisters = 40;
+
+/// Of a thread. A CTA of 384 threads begins with 168 each, which is all that there is: 64512.
+struct RegisterShares {
+  int64_t consumer = 232, producer = 40;
+};
+/// Tiles that fill what a consumer has take some from the producer, which then keeps a few numbers in memory.
+RegisterShares registersOf(const WarpPlan &plan) {
+  constexpr int64_t kManyAccumulators = 192;
+  if (plan.rows * plan.columns / plan.teamThreads() <= kManyAccumulators) return {};
+  return {240, 24};
+}
+
 constexpr int64_t kDefaultRasterRows = 8;
 
 /// Parameters of 128 bytes, which stay where the launch puts them; the address of the ranks ahead of them.
@@ -156,7 +166,7 @@ private:
   }
 
   LogicalResult consume(const ProductFrame &frame, Num thread, Num group, Num exchange) {
-    e.b.create<NVVM::SetMaxRegisterOp>(kConsumerRegisters, NVVM::SetMaxRegisterAction::increase);
+    e.b.create<NVVM::SetMaxRegisterOp>(registersOf(plan).consumer, NVVM::SetMaxRegisterAction::increase);
     const bool isWhole = plan.roles == WarpRoles::cooperative;
     // Cooperative warpgroups would wait for loads. One that takes turns has the other's product to hide that,
     // but not masks of rows that are not there.
@@ -180,7 +190,7 @@ private:
   /// Of the producer's warpgroup only the first warp does anything; the register file is given out by whole
   /// warpgroups.
   LogicalResult produce(const ProductFrame &frame, Num thread, Num warp) {
-    e.b.create<NVVM::SetMaxRegisterOp>(kProducerRegisters, NVVM::SetMaxRegisterAction::decrease);
+    e.b.create<NVVM::SetMaxRegisterOp>(registersOf(plan).producer, NVVM::SetMaxRegisterAction::decrease);
     auto single = e.b.create<scf::IfOp>(warp == kConsumerThreads / 32, /*withElseRegion=*/false);
     e.b.setInsertionPointToStart(single.thenBlock());
     auto slice = cast<func::FuncOp>(OpBuilder(kernel).clone(*kernel));

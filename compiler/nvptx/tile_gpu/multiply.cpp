@@ -50,7 +50,7 @@ bool canHold(TileLayout layout, Multiply multiply) {
   if (multiply == Multiply::wgmma) {
     const auto areOf = [](const AxisMap &left, const AxisMap &right) {
       return left == layout::warpgroupRows(left.extent, int(bitsFrom(kWarpgroupBit, left).size())) &&
-             right == layout::accumulatorColumns(right.extent, bitsFrom(kWarpgroupBit, right));
+             right == layout::warpgroupColumns(right.extent, bitsFrom(kWarpgroupBit, right));
     };
     return areOf(rows, columns) || areOf(columns, rows); // see WarpPlan::swapsOperands
   }
@@ -69,7 +69,7 @@ bool isForWarpgroups(tile::DotOp op, int threadBits, const LoweringOptions &opti
 }
 
 std::pair<AxisMap, AxisMap> warpgroupMaps(int64_t rows, int64_t columns, int threadBits) {
-  return {layout::warpgroupRows(rows, threadBits - kWarpgroupBit), layout::accumulatorColumns(columns, {})};
+  return {layout::warpgroupRows(rows, threadBits - kWarpgroupBit), layout::warpgroupColumns(columns, {})};
 }
 
 bool isByWgmma(tile::DotOp op, const Layouts &layouts, const LoweringOptions &options) {

@@ -62,7 +62,14 @@ TEST(AxisMap, WarpgroupsHoldEveryPositionOnce) {
       expectCovers(rows);
       EXPECT_EQ(rows.threadMask() & accumulatorColumns(extent, {}).threadMask(), 0);
     }
-  EXPECT_EQ(warpgroupRows(192, 0).threadMask() & accumulatorColumns(256, {7}).threadMask(), 0);
+  for (int64_t extent : {8, 64, 128, 192, 200, 248, 256})
+    for (const std::vector<int> &bits : {std::vector<int>{}, {7}}) {
+      const AxisMap columns = warpgroupColumns(extent, bits);
+      expectCovers(columns);
+      expectRuns(columns);
+      EXPECT_EQ(warpgroupRows(192, 0).threadMask() & columns.threadMask(), 0);
+      EXPECT_EQ(warpgroupColumns(extent, {}).registers(), extent / 4) << "no padding";
+    }
 }
 
 TEST(AxisMap, AccumulatorsAreThoseOfMma) {
