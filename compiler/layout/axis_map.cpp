@@ -52,7 +52,7 @@ AxisMap blockedMap(int64_t extent, const std::vector<int> &bits, int64_t run) {
 }
 
 int64_t warpStretch(int64_t extent, std::size_t warpBits) {
-  return ceilDiv(ceilDiv(extent, int64_t(1) << warpBits), kFragment) * kFragment;
+  return roundUp(ceilDiv(extent, int64_t(1) << warpBits), kFragment);
 }
 
 static void addWarps(AxisMap &map, const std::vector<int> &warpBits, int64_t stretch) {
@@ -76,7 +76,7 @@ AxisMap warpgroupRows(int64_t extent, int groupBits) {
   for (int bit = 0; bit < groupBits; ++bit)
     map.bits.push_back({7 + bit, int64_t(64) << bit});
   for (int64_t begin = 0; begin < extent; begin += int64_t(64) << groupBits)
-    map.offsets.insert(map.offsets.end(), {begin, begin + 8});
+    map.offsets.insert(map.offsets.end(), {begin, begin + kAccumulator});
   return map;
 }
 
@@ -93,8 +93,8 @@ AxisMap accumulatorColumns(int64_t extent, const std::vector<int> &warpBits) {
 }
 
 AxisMap warpgroupColumns(int64_t extent, const std::vector<int> &groupBits) {
-  const int64_t stretch = ceilDiv(extent, int64_t(1) << groupBits.size());
-  return columnsOf(extent, groupBits, ceilDiv(stretch, kAccumulator) * kAccumulator);
+  const int64_t columns = ceilDiv(extent, int64_t(1) << groupBits.size());
+  return columnsOf(extent, groupBits, roundUp(columns, kAccumulator));
 }
 
 } // namespace tilewright::layout

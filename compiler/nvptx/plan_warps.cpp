@@ -84,8 +84,7 @@ bool mayReplaceSums(func::FuncOp kernel, tile::ContractOp product) {
 bool rolesFit(const WarpPlan &plan) {
   constexpr int64_t kMostAccumulators = 200; // of a thread, which has 240 registers then
   const int64_t left = plan.left(), right = plan.right();
-  if (left % 64 || right % 8 || right > 256) return false;
-  if (left * right / plan.teamThreads() > kMostAccumulators) return false;
+  if (left % 64 || right % 8 || right > 256 || plan.accumulators() > kMostAccumulators) return false;
   return plan.roles == WarpRoles::pingPong || left % 128 == 0 || right % 128 == 0;
 }
 

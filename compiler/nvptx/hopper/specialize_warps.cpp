@@ -21,9 +21,8 @@ struct RegisterShares {
 };
 /// Tiles that fill what a consumer has take some from the producer, which then keeps a few numbers in memory.
 RegisterShares registersOf(const WarpPlan &plan) {
-  constexpr int64_t kManyAccumulators = 192;
-  if (plan.rows * plan.columns / plan.teamThreads() <= kManyAccumulators) return {};
-  return {240, 24};
+  constexpr int64_t kMostWith232 = 192;
+  return plan.accumulators() <= kMostWith232 ? RegisterShares{} : RegisterShares{240, 24};
 }
 
 constexpr int64_t kDefaultRasterRows = 8;
@@ -158,7 +157,7 @@ private:
   }
 
   /// Whether a consumer's accumulators leave it no registers for what it could load beside the product.
-  bool leavesNoRegisters() const { return fillsRegisters(plan.rows * plan.columns / plan.teamThreads()); }
+  bool leavesNoRegisters() const { return fillsRegisters(plan.accumulators()); }
 
   bool hasSparseRows() const {
     auto find = [](Operation *op) { return isSparse(op) ? WalkResult::interrupt() : WalkResult::advance(); };

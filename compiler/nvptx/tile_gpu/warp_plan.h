@@ -49,6 +49,7 @@ struct WarpPlan {
   int64_t left() const { return swapsOperands ? columns : rows; }
   int64_t right() const { return swapsOperands ? rows : columns; }
   int64_t teamThreads() const { return roles == WarpRoles::cooperative ? 256 : 128; }
+  int64_t accumulators() const { return rows * columns / teamThreads(); } ///< of a thread
   /// How the warps that multiply see the kernel.
   LoweringOptions consumers(LoweringOptions options) const {
     options.warps = static_cast<int>(teamThreads() / 32);
