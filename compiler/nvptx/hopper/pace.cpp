@@ -19,6 +19,10 @@ constexpr int64_t kFree = 1 << 22;   ///< segments, more than a program has
 // took 0.241 ms in pace and 0.223 without, 256×1024×32768 0.1625 and 0.162; in larger ones 2048×2048×50304
 // took 2.00 and 1.99 ms (`tilewright bench --dtype bf16 --against cublas`, 2026-11-26).
 constexpr int64_t kSmall = int64_t(128) << 20;
+// The same of the left operand alone. Without pace the loss alone of 256×2048×128256, whose X has 1 MiB, took
+// three H200s 0.992, 0.995 and 0.993 of the time; of 2048×2048×50304 and 1000×4096×128256, whose X have 8,
+// one H200 0.997 and 1.003; of 4096×4096×128256 one 1.021 (from PyTorch beside cuBLAS's product, 2026-11-28).
+constexpr int64_t kSmallLeft = int64_t(4) << 20;
 
 Num bytesOfView(Lowering &lowering, Value view) {
   const MemoryView &memory = lowering.view(rootOf(view));
@@ -38,10 +42,17 @@ void Pace::declare(ModuleOp module) {
   inside.create<LLVM::ReturnOp>(module.getLoc(), zero);
 }
 
-Pace::Pace(Lowering &lowering, tile::ContractOp product)
-    : e(lowering.emitter()),
-      isKept(e.i64(kSmall) < bytesOfView(lowering, product.getA()) + bytesOfView(lowering, product.getB())),
-      slot(e.i64(0)), ctas(e.num(e.b.create<NVVM::GridDimXOp>(e.b.getI32Type()))),
+OperandSharing::OperandSharing(Lowering &lowering, tile::ContractOp product) {
+  Emitter &e = lowering.emitter();
+  const Num left = bytesOfView(lowering, product.getA()), right = bytesOfView(lowering, product.getB());
+  const Value areLarge = e.i64(kSmall) < left + right;
+  byMany = e.both(areLarge, e.i64(kSmallLeft) < left);
+  byNeighbours = e.both(areLarge, left < kSmallLeft + 1);
+}
+
+Pace::Pace(Lowering &lowering, Value isKept)
+    : e(lowering.emitter()), isKept(isKept), slot(e.i64(0)),
+      ctas(e.num(e.b.create<NVVM::GridDimXOp>(e.b.getI32Type()))),
       due(e, 0) { // of the first segment; from the second on, all have begun the one before
   Num output = lowering.view(*llvm::find_if(lowering.function().getArguments(), isWritten)).pointer;
   Value slots = e.b.create<LLVM::AddressOfOp>(LLVM::LLVMPointerType::get(e.b.getContext(), 1), kSlots);

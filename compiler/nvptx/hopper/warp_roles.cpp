@@ -133,8 +133,12 @@ static SmallVector<Operation *> sparseRowsOf(tile::ContractOp product) {
 }
 
 Producer::Producer(Lowering &lowering, const ProductFrame &frame, tile::ContractOp product)
-    : lowering(lowering), e(lowering.emitter()), frame(frame), steps(e, 0), programs(e, 0) {
-  if (frame.plan.keepsPace()) pace.emplace(lowering, product);
+    : lowering(lowering), e(lowering.emitter()), frame(frame), steps(e, 0), programs(e, 0),
+      policyOfB(e.i64(kEvictNormal)) {
+  if (!frame.plan.keepsPace()) return;
+  const OperandSharing sharing(lowering, product);
+  pace.emplace(lowering, sharing.byMany);
+  policyOfB = e.choose(sharing.byNeighbours, e.i64(kEvictFirst), policyOfB);
 }
 
 LogicalResult Producer::lowerFrom(tile::ContractOp op) {
@@ -142,6 +146,7 @@ LogicalResult Producer::lowerFrom(tile::ContractOp op) {
   const auto [left, right] = operandsOf(lowering, op, frame);
   Num begin = steps.get(), program = programs.get();
   const ProductSpan span = spanOf(lowering, op, frame.plan, program);
+  const LeftAndRight<Num> policies(frame.plan, e.i64(kEvictNormal), policyOfB);
   auto single = e.b.create<scf::IfOp>(e.thread() == 0, /*withElseRegion=*/false);
   e.inside(single.thenBlock(), [&] {
     loopOverSteps(e, ring, begin, span.count, {}, [&](Num step, StageRing::Place place, ValueRange) {
@@ -149,8 +154,8 @@ LogicalResult Producer::lowerFrom(tile::ContractOp op) {
       Num k = span.begin(step), data = ring.data(place), full = ring.full(place);
       ring.waitUntilEmpty(place);
       arriveExpecting(e, full, left.bytes() + right.bytes());
-      left.copy(e, data, k, full);
-      right.copy(e, data + left.bytes(), k, full);
+      left.copy(e, data, k, full, policies.left);
+      right.copy(e, data + left.bytes(), k, full, policies.right);
       return SmallVector<Value>();
     });
   });

@@ -62,6 +62,7 @@ private:
   Emitter &e;
   const ProductFrame &frame;
   Variable steps, programs; ///< so far
+  Num policyOfB;            ///< of the copies of the product's right operand
   std::optional<Pace> pace;
 };
 

@@ -42,7 +42,8 @@ struct WarpPlan {
   bool isRanked = false;
   /// The roles were asked for: a kernel that needs more than they have is an error.
   bool isRequired = false;
-  /// See Pace. Warpgroups that take turns lose by it where they store tiles, and gain where they store none.
+  /// See Pace, and OperandSharing. Warpgroups that take turns lose by both where they store tiles, and gain
+  /// where they store none.
   bool keepsPace() const { return roles == WarpRoles::cooperative || boxes == 0; }
   int64_t sharesOf(int64_t operand) const { return operand == 1 - clusterAxis ? clusterCtas : 1; }
   /// Positions of the operands as the tensor cores take them.

@@ -64,17 +64,20 @@
 // ALL-COUNT-3: nvvm.cp.async.bulk.tensor.global.shared.cta
 // ALL: nvvm.cp.async.bulk.wait_group 0{{$}}
 //
-// The producer: keeps pace with the others; one copy of a, four panels of b.
+// The producer: keeps pace with the others; one copy of a, four panels of b, whose lines may be the first to be
+// replaced in the second-level cache.
 // ALL: nvvm.setmaxregister decrease 40
+// ALL-NOT: %c-64_i64
+// ALL: %[[POLICY:.*]] = arith.select %{{.*}}, %c1364590687093260288_i64, %c1152921504606846976_i64 : i64
 // ALL-NOT: %c-64_i64
 // ALL: atom.relaxed.gpu.global.add.u32 sum, [$1], 1;
 // ALL: nanosleep.u32 100;
 // ALL: ld.relaxed.gpu.global.u32 sum, [$1];
 // ALL: nvvm.mbarrier.try_wait.parity.shared
 // ALL: nvvm.mbarrier.arrive.expect_tx.shared %{{.*}}, %c49152_i32
-// COOPERATIVE-COUNT-5: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}] l2_cache_hint
-// CLUSTER: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}] multicast_mask = %c3_i16 l2_cache_hint
-// CLUSTER-COUNT-4: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}] l2_cache_hint
+// COOPERATIVE: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}] l2_cache_hint = %c1152921504606846976_i64
+// CLUSTER: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}] multicast_mask = %c3_i16 l2_cache_hint = %c1152921504606846976_i64
+// ALL-COUNT-4: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}] l2_cache_hint = %[[POLICY]]
 // ALL: red.relaxed.gpu.global.add.u32 [$0], 4194304;
 // ALL: atom.relaxed.gpu.global.inc.u32 left, [$0+4], $1;
 // ALL: @last st.relaxed.gpu.global.u32 [$0], 0;
@@ -148,6 +151,7 @@ func.func @halves(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?
 // PINGPONG: nvvm.barrier.arrive id = %{{.*}} number_of_threads = %c256_i32
 // PINGPONG: wgmma.wait_group.sync.aligned 0;
 // PINGPONG-COUNT-8: cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group
+// PINGPONG-COUNT-4: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}] l2_cache_hint = %c1152921504606846976_i64
 func.func @add(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
                %c: !tile.view<?x?xf32> {tile.name = "c", tile.written})
     attributes {tile.kernel, tile.grid = [array<i64: 0, 1, 128>, array<i64: 1, 1, 128>]} {
