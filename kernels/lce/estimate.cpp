@@ -45,9 +45,10 @@ private:
 
   /// Launches of a chunk beside the products', but for those that run beside one.
   int launches() const {
+    if (!s_.wantsGradients()) return hasFewRows(s_, c_) ? 4 : 9;
     const int beside =
         (sumsRunBesideHidden(s_, c_) ? 1 : 0) + (partsOrder(s_, c_) == PartsOrder::aroundWeight ? 1 : 0);
-    return (hasFewRows(s_, c_) ? 7 : 11) - beside;
+    return (hasFewRows(s_, c_) ? 5 : 11) - beside;
   }
 
   /// Kernels that read or write whole matrices take their bytes' time, and all kernels are launched.

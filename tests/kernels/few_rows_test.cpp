@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernels/lce/estimate.h"
 #include "kernels/lce/plan.h"
 #include "kernels/lce/program.h"
 #include "kernels/lce/tensors.h"
@@ -62,6 +63,19 @@ TEST(FewRows, OfALossAloneTakeFive) {
   request.dHidden = request.dWeight = {};
   EXPECT_THAT(stepsOf(request), ElementsAre("lce_gather_rows", "lce_forward", "lce_forward", "lce_combine",
                                             "loss_reduce_loss"));
+}
+
+// Beside the product, whose time is not in this.
+TEST(FewRows, OfALossAloneAreExpectedToTakeTheTimeOfTheirLaunches) {
+  lce::Request request = training(256, 1024, 32768);
+  request.dHidden = request.dWeight = {};
+  const auto config = lce::plan(request, Variant::automatic, 0, h200());
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  const double others = estimateCall(lce::schemeFor(request, config->variant), *config, h200()).othersSeconds;
+  const double launches = others / lce::speedOf(h200()).launch,
+               more = launches - (stepsOf(request).size() - 1.0);
+  EXPECT_GE(more, 0) << launches;
+  EXPECT_LT(more, 0.5) << launches << ": what they move is small";
 }
 
 // Whose first products have an order of tiles that suits their rows.
