@@ -43,7 +43,8 @@ private:
     estimate_.products.push_back(p);
   }
 
-  /// Launches of a chunk beside the products', but for those that run beside one.
+  /// Launches of a chunk beside the products', but for those that run beside one. Of few rows: rows gathered,
+  /// logits repaired, losses, and their mean, or the one-hot sums and the sum of dX's parts.
   int launches() const {
     if (!s_.wantsGradients()) return hasFewRows(s_, c_) ? 4 : 9;
     const int beside =

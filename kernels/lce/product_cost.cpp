@@ -36,10 +36,12 @@ double typeFactor(const Scheme &scheme) {
 double tileTime(const Product &product, bool isStored) {
   constexpr double kCopyCost =
       20; // multiply-adds in the time of one number, when copies hide behind products
-  constexpr double kUnshared = 1.03; // of tiles that warpgroups share, without a pair that shares an operand
-  // Of tiles whose epilogue another tile's products hide. Without stores they hide all of it: six heads of a
-  // loss alone took 0.92 to 0.97 of what is expected of tiles with stores (one H200, 2026-11-28). Of
-  // 256×2048×128256 tiles of 128×256 that are not shared took 0.99 of the time of pairs of 128×192 in turns.
+  // Of stored tiles that warpgroups share, without a pair that shares an operand. Without stores it does not
+  // hold: the loss alone of 256×2048×128256 took 1.061 of cuBLAS's product in such tiles of 128×256, 1.074 in
+  // pairs of 128×192 in turns (one H200, 2026-11-28).
+  constexpr double kUnshared = 1.03;
+  // Of tiles in turns without stores, whose epilogue another tile's products hide: six heads of a loss alone
+  // took 0.92 to 0.97 of what is expected of tiles with stores (one H200, 2026-11-28).
   constexpr double kHidden = 0.95;
   const Block &block = product.block;
   const double time = static_cast<double>(block.rows * block.columns) +

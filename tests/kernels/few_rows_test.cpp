@@ -30,10 +30,15 @@ lce::Request training(int64_t rows, int64_t hidden, int64_t classes) {
   return request;
 }
 
-Program programOf(const lce::Request &request, int64_t limit = 0, Variant variant = Variant::automatic) {
-  const auto config = lce::plan(request, variant, limit, h200());
+lce::Config configOf(const lce::Request &request, int64_t limit = 0, Variant variant = Variant::automatic) {
+  auto config = lce::plan(request, variant, limit, h200());
   EXPECT_TRUE(config.ok()) << config.status().message();
-  auto program = lce::programFor(lce::schemeFor(request, config->variant), *config, {}, TargetKind::nvptx);
+  return *std::move(config);
+}
+
+Program programOf(const lce::Request &request, int64_t limit = 0, Variant variant = Variant::automatic) {
+  const lce::Config config = configOf(request, limit, variant);
+  auto program = lce::programFor(lce::schemeFor(request, config.variant), config, {}, TargetKind::nvptx);
   EXPECT_TRUE(program.ok()) << program.status().message();
   return std::move(*program);
 }
@@ -69,9 +74,8 @@ TEST(FewRows, OfALossAloneTakeFive) {
 TEST(FewRows, OfALossAloneAreExpectedToTakeTheTimeOfTheirLaunches) {
   lce::Request request = training(256, 1024, 32768);
   request.dHidden = request.dWeight = {};
-  const auto config = lce::plan(request, Variant::automatic, 0, h200());
-  ASSERT_TRUE(config.ok()) << config.status().message();
-  const double others = estimateCall(lce::schemeFor(request, config->variant), *config, h200()).othersSeconds;
+  const lce::Config config = configOf(request);
+  const double others = estimateCall(lce::schemeFor(request, config.variant), config, h200()).othersSeconds;
   const double launches = others / lce::speedOf(h200()).launch,
                more = launches - (stepsOf(request).size() - 1.0);
   EXPECT_GE(more, 0) << launches;
@@ -192,9 +196,8 @@ TEST(Parts, OfAllRowsAreAddedUpBesideDw) {
 // Which parts find in memory that dW has done with, behind it.
 TEST(Parts, OfAllRowsComeBehindDwWhereALimitLeavesThemLittle) {
   const lce::Request request = training(1000, 4096, 128256);
-  const auto config = lce::plan(request, Variant::automatic, 0, h200());
-  ASSERT_TRUE(config.ok());
-  const int64_t free = lce::workspaceBytes(lce::schemeFor(request, config->variant), *config);
+  const lce::Config config = configOf(request);
+  const int64_t free = lce::workspaceBytes(lce::schemeFor(request, config.variant), config);
   const Program program = programOf(request, free - (1 << 20));
   EXPECT_THAT(besideOthers(program), ElementsAre()) << program.str();
   EXPECT_GE(program.table()[lce::tensor::products].life.first, lce::phase::hiddenParts);
