@@ -69,11 +69,13 @@ Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product, const Layou
 }
 
 /// Whether ptxas has registers for sums that the first step replaces. It spills for some kernels that reduce
-/// the product twice, or once and store it with more steps to a number (CUDA 13.0, 2026-11-28).
+/// the product twice, or once and store it with more steps to a number (CUDA 13.0, 2026-11-28). What is done
+/// in a branch behind the product is not counted.
 bool mayReplaceSums(func::FuncOp kernel, tile::ContractOp product) {
   constexpr int64_t kFewSteps = 17;
   int64_t reductions = 0, stores = 0, steps = 0;
   kernel.walk([&](Operation *op) {
+    if (op->getBlock() != product->getBlock()) return;
     reductions += isa<tile::ReduceOp>(op) && hasShapeOf(product, op->getOperand(0));
     stores += storesTile(op, product);
     steps += isElementwise(op) && hasShapeOf(product, op->getResult(0));

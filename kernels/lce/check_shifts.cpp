@@ -87,7 +87,7 @@ Kernel joinSums(bool tellsUnits) {
     const Tile asked = retry[rows], isWanted = asked > 0;
     k.ifThen(k.toCondition(max(asked, Axis::rows) > 0), [&] {
       const double perUnit = tellsUnits ? kUnitOfE / kUnitOfRaised : 1;
-      const JoinedBlocks joined(sums, tops, rows, blocks, shift[rows]);
+      const JoinedBlocks joined(sums.at(rows, blocks), tops.at(rows, blocks), shift[rows]);
       k.store(total, rows, select(isWanted, perUnit * joined.total, total[rows]));
       k.store(shift, rows, select(isWanted, joined.shift, shift[rows]));
       if (!tellsUnits) return;

@@ -46,6 +46,7 @@ private:
   /// Launches of a chunk beside the products', but for those that run beside one. Of few rows: rows gathered,
   /// logits repaired, losses, and their mean, or the one-hot sums and the sum of dX's parts.
   int launches() const {
+    if (s_.shifts == Shifts::mended) return 3;
     if (!s_.wantsGradients()) return hasFewRows(s_, c_) ? 4 : 9;
     const int beside =
         (sumsRunBesideHidden(s_, c_) ? 1 : 0) + (partsOrder(s_, c_) == PartsOrder::aroundWeight ? 1 : 0);

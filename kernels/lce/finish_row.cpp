@@ -21,13 +21,11 @@ Index once(KernelBuilder &k, const Tile &isTrue) {
 } // namespace
 
 std::string FinishSpec::str() const {
-  return (repairs ? "repaired " : "") + (hasE ? block.str() : std::string("sums"));
+  return std::string(repairs ? "repaired " : mends ? "mended " : "") + (hasE ? block.str() : "sums");
 }
 
-JoinedBlocks::JoinedBlocks(const View &sums, const View &tops, const Range &rows, const Range &blocks,
-                           const Tile &least)
-    : shift(max(max(tops.at(rows, blocks), Axis::columns), least)),
-      total(sum(sums.at(rows, blocks) * exp(tops.at(rows, blocks) - shift), Axis::columns)) {}
+JoinedBlocks::JoinedBlocks(const Tile &sums, const Tile &tops, const Tile &least)
+    : shift(max(max(tops, Axis::columns), least)), total(sum(sums * exp(tops - shift), Axis::columns)) {}
 
 Tile isComputed(KernelBuilder &k, const View &rowRange, const Range &blockRows) {
   const Tile first = rowRange[k.range(Axis::rows, k.constant(0), 1)];
@@ -38,19 +36,25 @@ Tile isComputed(KernelBuilder &k, const View &rowRange, const Range &blockRows) 
 
 RowFinish::RowFinish(KernelBuilder &k, const FinishSpec &spec, const View &sums) : spec_(spec), sums_(sums) {
   if (spec.hasE) e_ = k.output("e", ElementType::bf16, 2);
-  if (!spec.repairs) return;
+  if (!ofOwnShifts()) return;
   if (!sums_.valid()) sums_ = k.input("sums", ElementType::f32, 2);
   tops_ = k.input("tops", ElementType::f32, 2);
-  rowRange_ = k.input("retry_range", ElementType::i32, 1);
+  if (spec.repairs) rowRange_ = k.input("retry_range", ElementType::i32, 1);
+}
+
+/// Whether blocks of the row may have shifts of their own: a 1×1 truth value.
+Tile RowFinish::hasOwnShifts(KernelBuilder &k, const Range &row, const Tile &total) const {
+  if (spec_.mends) return total > kLeastMended;
+  const int64_t rows = spec_.block.rows;
+  return isComputed(k, rowRange_, k.range(Axis::rows, row.begin / rows * rows, rows));
 }
 
 RowFinish::Row RowFinish::finish(KernelBuilder &k, const Range &row, const View &shift,
                                  const Tile &total) const {
   Row found{shift[row], total, {}};
   Tile stored = total, bound = kHeavy * total;
-  if (spec_.repairs) {
-    const int64_t rows = spec_.block.rows;
-    const Tile isAsked = isComputed(k, rowRange_, k.range(Axis::rows, row.begin / rows * rows, rows));
+  if (ofOwnShifts()) {
+    const Tile isAsked = hasOwnShifts(k, row, total);
     const auto repair = [&](const Index &, const std::vector<Tile> &) {
       const Row repaired = withOneShift(k, row, found.shift);
       return std::vector<Tile>{repaired.shift, repaired.total, repaired.stored};
@@ -67,7 +71,13 @@ RowFinish::Row RowFinish::finish(KernelBuilder &k, const Range &row, const View 
 
 /// E of a row becomes what it is with the largest shift of its blocks and `shift`.
 RowFinish::Row RowFinish::withOneShift(KernelBuilder &k, const Range &row, const Tile &shift) const {
-  const JoinedBlocks joined(sums_, tops_, row, k.whole(sums_.dim(1)), shift);
+  const Range blocks = k.whole(sums_.dim(1));
+  Tile sums = sums_.at(row, blocks), tops = tops_.at(row, blocks);
+  if (spec_.mends) {
+    const Tile isMended = sums > kLeastMended;
+    sums = select(isMended, 1 / kUnitOfMended * sums, sums), tops = select(isMended, tops, shift);
+  }
+  const JoinedBlocks joined(sums, tops, shift);
   if (!spec_.hasE) return {joined.shift, joined.total, joined.total};
   const int64_t columns = spec_.block.columns;
   const auto rescale = [&](const Index &begin, const std::vector<Tile> &sums) {

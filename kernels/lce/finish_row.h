@@ -12,7 +12,7 @@ Tile isComputed(KernelBuilder &k, const View &rowRange, const Range &blockRows);
 struct JoinedBlocks {
   Tile shift, total;
   /// The shift is at least `least`.
-  JoinedBlocks(const View &sums, const View &tops, const Range &rows, const Range &blocks, const Tile &least);
+  JoinedBlocks(const Tile &sums, const Tile &tops, const Tile &least);
 };
 
 /// What finishes a row (see `FinishSpec`), and its parameters.
@@ -28,10 +28,13 @@ public:
   /// `sums`: of the blocks, where they are a parameter already.
   RowFinish(KernelBuilder &k, const FinishSpec &spec, const View &sums);
 
-  /// `total`: Σ E, if all blocks have the shift of the row. Of a row of E, a shift that changes is stored.
+  /// `total`: Σ of the blocks' sums, which is Σ E if all have the shift of the row. Of a row of E, a shift
+  /// that changes is stored.
   Row finish(KernelBuilder &k, const Range &row, const View &shift, const Tile &total) const;
 
 private:
+  bool ofOwnShifts() const { return spec_.repairs || spec_.mends; }
+  Tile hasOwnShifts(KernelBuilder &k, const Range &row, const Tile &total) const;
   Row withOneShift(KernelBuilder &k, const Range &row, const Tile &shift) const;
   Tile sumAsStored(KernelBuilder &k, const Range &row, const Tile &bound, const Tile &total) const;
 

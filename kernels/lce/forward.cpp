@@ -20,11 +20,14 @@ std::string str(const ForwardSpec &spec) {
     if (spec.sums[s] && static_cast<RowSum>(s) != RowSum::stored)
       text += std::string(",") + rowSumName(static_cast<RowSum>(s));
   if (spec.sums[static_cast<int>(RowSum::weighedLogits)] && spec.terms.classWeight) text += ",weights";
-  constexpr const char *shifts[] = {"", ",no tops", ",shifts of blocks", ",raised shifts"};
+  constexpr const char *shifts[] = {"", ",no tops", ",shifts of blocks", ",raised shifts", ",mended shifts"};
   text += shifts[static_cast<int>(spec.shifts)];
   return text + (spec.tellsRange ? ",range" : "") + (spec.best ? ",best" : "") +
          (spec.flushesSmall ? ",flush" : "") + "," + spec.block.str();
 }
+
+/// As a shift, whatever the largest logit is.
+Tile asShift(KernelBuilder &k, const Tile &largest) { return max(largest, kLeastShift * number(k, 1)); }
 
 /// Runs `body` if rows of the block are among [first, end), the two numbers in `rowRange`. No tile's rows are
 /// asked, lest each waits for them; that there may be none at all is asked apart, once for all blocks.
@@ -44,6 +47,7 @@ Kernel forward(const ForwardSpec &spec) {
     const View x = k.input("xc", spec.element, 2), w = k.input("w", spec.element, 2);
     const View label = k.input("label", ElementType::i32, 1);
     const bool ofBlocks = spec.shifts == Shifts::ofBlocks, isRaised = spec.shifts == Shifts::raised;
+    const bool mends = spec.shifts == Shifts::mended;
     const View shift = ofBlocks ? View() : k.input("shift", ElementType::f32, 1);
     const View rowRange = k.input("row_range", ElementType::i32, 1);
     const View rowNorm = spec.terms.margin ? k.input("row_norm", ElementType::f32, 1) : View();
@@ -73,8 +77,8 @@ Kernel forward(const ForwardSpec &spec) {
       const Tile isClass = inside(k, classes, w.dim(0)), isOther = classes.positions() != label[rows];
       const Tile ofOthers = select(isClass & isOther, z, kNone);
       const Tile ofClasses = spec.best ? select(isClass, z, kNone) : ofOthers;
-      const Tile top = tellsTops ? max(ofClasses, Axis::columns) : Tile();
-      Tile from = ofBlocks ? max(top, kLeastShift * number(k, 1)) : shift[rows];
+      const Tile top = tellsTops && !mends ? max(ofClasses, Axis::columns) : Tile();
+      Tile from = ofBlocks ? asShift(k, top) : shift[rows];
       if (isRaised) from = select(top > from + kMostAboveShift, top, from);
       const double unit = isRaised ? kUnitOfRaised : kUnitOfE;
       const Tile others = unit * expAbove(ofOthers, from);
@@ -84,10 +88,17 @@ Kernel forward(const ForwardSpec &spec) {
       };
       const Tile total = sum(others, Axis::columns);
       k.store(sums, rows, tile, total);
+      const Tile isBeyond = select(total > kLargestSumOfBlock * unit, integer(k, 1), -1);
       // Whoever says so stores the same number, the range's end.
-      if (spec.tellsRange)
-        k.scatter(retried, select(total > kLargestSumOfBlock * unit, integer(k, 1), -1),
-                  integer(k, std::numeric_limits<int32_t>::max()));
+      if (spec.tellsRange) k.scatter(retried, isBeyond, integer(k, std::numeric_limits<int32_t>::max()));
+      if (mends) {
+        k.ifThen(k.toCondition(max(isBeyond, Axis::rows) > 0), [&, rows = rows] {
+          const Tile own = asShift(k, max(ofOthers, Axis::columns));
+          k.store(tops, rows, tile, own);
+          k.store(sums, rows, tile, kUnitOfMended * unit * sum(expAbove(ofOthers, own), Axis::columns));
+        });
+        return;
+      }
       if (tellsTops) k.store(tops, rows, tile, ofBlocks || isRaised ? from : top);
       if (spec.best)
         k.store(best, rows, tile,

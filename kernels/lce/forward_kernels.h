@@ -39,6 +39,11 @@ constexpr double kUnitOfRaised = 0x1p2;
 /// The largest logit of a block may be so much above the row's shift: E of it is 32412 then, of f16's 65504.
 constexpr double kMostAboveShift = 9;
 
+/// What sums of a block with shifts of its own are stored times where blocks are mended (see
+/// `Shifts::mended`). Sums of others, and of all of a row's, are less than kLeastMended: whoever has them
+/// knows which is which. A power of two rounds nothing.
+constexpr double kUnitOfMended = 0x1p100, kLeastMended = 0x1p80;
+
 /// The least shift. A target's logit may be -∞; as a shift it would make every exponential of the row NaN.
 constexpr double kLeastShift = -1e38;
 
@@ -80,14 +85,16 @@ enum class Shifts {
   ofRows,      ///< the rows' shifts; the block's largest logits are stored, too
   ofRowsAlone, ///< the rows' shifts; nobody asks for the largest logits
   ofBlocks,    ///< the block's own largest logits
-  raised       ///< the rows' shifts, or the block's largest logit where it is more than kMostAboveShift above
+  raised,      ///< the rows' shifts, or the block's largest logit where it is more than kMostAboveShift above
+  mended       ///< the rows' shifts, or the block's own largest logits where one of its sums is out of range
 };
 
 /// One block of E, its row sums and the row maxima of its logits, without the target's logit. `best`: the
 /// maxima have it, and their columns are stored, too. A block without a row in row_range is left as it is. If
 /// `sums` have Σ stored, E is stored times the class rates. Where blocks may have different shifts, tops are
-/// those; where they are raised, E and its sums are times kUnitOfRaised. `tellsRange`: where the sum of a
-/// block is out of range, the empty retry_range becomes all rows.
+/// those; where they are raised, E and its sums are times kUnitOfRaised. Where they are mended, no E is
+/// stored, nor tops of blocks that keep the rows' shifts. `tellsRange`: where the sum of a block is out of
+/// range, the empty retry_range becomes all rows.
 ///
 /// (xc C×H, w V×H, label C, [shift C,] row_range 2, [row_norm C,] logit terms, [class_weight V,]
 ///  [out retry_range 2,] out sums C×T[, out tops C×T][, out best C×T][, out each of `sums` C×T][, out e
@@ -147,13 +154,14 @@ enum class FixUp {
 
 /// What is done with a row before its loss and its factors are made. E, of bf16, is summed up as stored, but
 /// for blocks with little of the row. `repairs`: rows of blocks in `retry_range` get one shift, where each
-/// block has taken its own largest logit.
+/// block has taken its own largest logit. `mends`: so do rows of blocks that were mended (`Shifts::mended`).
 ///
-/// ([e C×V][, sums C×T][, tops C×T, retry_range 2]), without `sums` where the kernel has them already
+/// ([e C×V][, sums C×T][, tops C×T][, retry_range 2]), without `sums` where the kernel has them already
 struct FinishSpec {
   Block block; ///< of `forward`
   bool repairs = false;
-  bool hasE = true; ///< else there are sums alone
+  bool hasE = true;   ///< else there are sums alone
+  bool mends = false; ///< where there are sums alone
   std::string str() const;
 };
 

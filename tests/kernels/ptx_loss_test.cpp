@@ -101,6 +101,25 @@ TEST_P(PtxLoss, SomeRowsOutOfRange) {
   }
 }
 
+// Blocks of so few rows as 200 mend their own sums; of more, another product has them. Whole blocks of
+// classes have no row out of range, or nothing at all.
+TEST_P(PtxLoss, ALossAloneOfSomeRowsOutOfRange) {
+  if (GetParam().tf32) return;
+  LossCall alone = call();
+  alone.wantsDHidden = alone.wantsDWeight = alone.wantsDBias = false;
+  for (const int64_t rows : {70, 200, 300}) {
+    LossCase data = dataOf(DataKind::random, rows, 8, 610);
+    for (const int64_t row : {int64_t(5), int64_t(64), rows - 1})
+      enlarge(data, row);
+    check(data, alone);
+    data.bias.assign(data.classes, 0);
+    std::fill_n(data.bias.begin() + 200, 300, -20000);
+    for (int64_t row = 0; row < rows; ++row)
+      if (data.label[row] >= 200) data.label[row] %= 200;
+    check(data, alone);
+  }
+}
+
 // What all rows of W have in common cancels in dX, however E is rounded.
 TEST_P(PtxLoss, CommonPartOfWeightCancels) {
   if (GetParam().element != ElementType::bf16) return;

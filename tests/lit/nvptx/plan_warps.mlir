@@ -74,3 +74,51 @@ func.func @two(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %c: !tile.view<?x?xf3
   tile.store %z, %c[%c0, %c0] : tensor<128x128xf32>, !tile.view<?x?xf32>
   return
 }
+
+// ptxas has registers for sums that the first step replaces where a second reduction is in a branch behind the
+// product, but not where both are beside it.
+// ALL-LABEL: func.func @branch(
+// AUTOMATIC-SAME: replacesSums
+func.func @branch(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                  %s: !tile.view<?xf32> {tile.name = "s", tile.written},
+                  %t: !tile.view<?xf32> {tile.name = "t", tile.written}, %often: index {tile.name = "often"})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 0, 128>]} {
+  %c0 = arith.constant 0 : index
+  %c128 = arith.constant 128 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %i = arith.muli %p, %c128 : index
+  %j = arith.muli %q, %c128 : index
+  %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 1
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>
+  %sum = tile.reduce sum, %x along 1 : tensor<128x128xf32>
+  tile.store %sum, %s[%i] : tensor<128x1xf32>, !tile.view<?xf32>
+  %is = arith.cmpi ne, %often, %c0 : index
+  scf.if %is {
+    %top = tile.reduce max, %x along 1 : tensor<128x128xf32>
+    tile.store %top, %t[%i] : tensor<128x1xf32>, !tile.view<?xf32>
+  }
+  return
+}
+
+// ALL-LABEL: func.func @beside(
+// AUTOMATIC-NOT: replacesSums
+// AUTOMATIC: tile.contract
+func.func @beside(%a: !tile.view<?x?xbf16> {tile.name = "a"}, %b: !tile.view<?x?xbf16> {tile.name = "b"},
+                  %s: !tile.view<?xf32> {tile.name = "s", tile.written},
+                  %t: !tile.view<?xf32> {tile.name = "t", tile.written})
+    attributes {tile.kernel, tile.grid = [array<i64: 0, 0, 128>, array<i64: 1, 0, 128>]} {
+  %c128 = arith.constant 128 : index
+  %p = tile.program_id 0
+  %q = tile.program_id 1
+  %i = arith.muli %p, %c128 : index
+  %j = arith.muli %q, %c128 : index
+  %x = tile.contract %a[%i] contracting 1, %b[%j] contracting 1
+      : !tile.view<?x?xbf16>, !tile.view<?x?xbf16> -> tensor<128x128xf32>
+  %y = arith.mulf %x, %x : tensor<128x128xf32>
+  %sum = tile.reduce sum, %y along 1 : tensor<128x128xf32>
+  tile.store %sum, %s[%i] : tensor<128x1xf32>, !tile.view<?xf32>
+  %top = tile.reduce max, %x along 1 : tensor<128x128xf32>
+  tile.store %top, %t[%i] : tensor<128x1xf32>, !tile.view<?xf32>
+  return
+}
