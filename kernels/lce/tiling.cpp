@@ -54,7 +54,8 @@ bool wereSmallTilesMeasured(const Scheme &scheme) {
   return scheme.element == ElementType::bf16 && !scheme.hasSecondPass;
 }
 
-constexpr int64_t kHalfTile = 64; ///< rows
+constexpr int64_t kHalfTile = 64;        ///< rows
+constexpr Block kLargeTile = {256, 192}; ///< of logits
 
 /// So few rows that other tiles would be half empty, which takes room from what is on its way of W. In a CUDA
 /// graph an H100 takes 275 and not 289 µs for 64×2048×50304, 1206 and not 1252 for 64×4096×128256
@@ -129,11 +130,19 @@ std::vector<Product> weightCandidates(const Scheme &scheme, const ProductShape &
           productOf({256, 128}, kTogether, 2), productOf({128, 192}, kTogether, 2)};
 }
 
+/// Hidden size from which on logits of which only sums are kept take large tiles that pairs share. Of more
+/// than one strip of those, 2048 is not yet deep: the loss alone of 2048×2048×50304 takes 0.967 of cuBLAS's
+/// product in turns, and 0.980 and 0.988 in large tiles, on one H200, 0.969 and 0.971 on another (2026-11-29,
+/// 28).
+int64_t deepSums(const ProductShape &shape, int64_t numberBytes) {
+  constexpr int64_t kDeep = 2048, kDeepOfStrips = 2304;
+  return numberBytes == 2 && shape.rows > kLargeTile.rows ? kDeepOfStrips : kDeep;
+}
+
 /// Exponentials hide behind another tile's products. Where logits are so deep that exponentials which nothing
 /// hides hardly count, they take large tiles that pairs share; sooner if only sums of them are kept.
 std::vector<Product> logitsCandidates(const Scheme &scheme, ProductKind kind, const ProductShape &shape,
                                       const DeviceInfo &device) {
-  constexpr int64_t kDeepSums = 2048;
   const bool isStored = storesTiles(scheme, kind);
   if (isStored && fillHalfTiles(scheme, shape)) return {productOf({kHalfTile, 192}, Roles::pingPong, 1)};
   // More than sums leaves taking turns no register for a place in a cluster.
@@ -141,9 +150,10 @@ std::vector<Product> logitsCandidates(const Scheme &scheme, ProductKind kind, co
   if (isStored && mayTakeSmallTiles(scheme, kind, shape))
     return {inTurn, productOf({128, 128}, inTurn.roles, inTurn.clusterCtas)};
   if (isStored && (kind != ProductKind::forward || scheme.element != ElementType::bf16)) return {inTurn};
-  if (shape.depth < (isStored ? speedOf(device).deepLogits : kDeepSums)) return {inTurn};
-  const Product large = productOf({256, 192}, Roles::cooperative, 2);
-  if (shape.rows > large.block.rows) return {large, inTurn};
+  const int64_t deep = isStored ? speedOf(device).deepLogits : deepSums(shape, bytesOf(scheme, kind));
+  if (shape.depth < deep) return {inTurn};
+  const Product large = productOf(kLargeTile, Roles::cooperative, 2);
+  if (shape.rows > kLargeTile.rows) return {large, inTurn};
   // In a single strip of rows all of these read each operand once. For the loss alone of 256×2048×128256 an
   // H100 and an H200 take 1.6 and 3 % less in wide tiles than in pairs that take turns, an H200 5 % more in
   // large ones. Stored logits take an H100 as long in wide tiles as in turns (from PyTorch, configurations in
@@ -153,7 +163,7 @@ std::vector<Product> logitsCandidates(const Scheme &scheme, ProductKind kind, co
   // Two H200s take 0.946 of the time of wide tiles in turns of 200 columns without pairs, for that problem.
   // Of two strips that are not both full they took 1.24 once, for 129 rows, which is not explained
   // (2026-11-28).
-  if (scheme.rows == large.block.rows) all.insert(all.begin(), productOf({128, 200}, Roles::pingPong, 1));
+  if (scheme.rows == kLargeTile.rows) all.insert(all.begin(), productOf({128, 200}, Roles::pingPong, 1));
   return all;
 }
 

@@ -96,6 +96,19 @@ TEST(PlanForHopper, RowsOfHalfATileTakeSuchTiles) {
   EXPECT_EQ(logits(65), "128x192/0 pingPong, 4 stages, raster 1, cluster 1");
 }
 
+// Of logits that are not stored.
+TEST(PlanForHopper, LargeTilesForADeepLossAlone) {
+  const auto tiles = [](int64_t rows, int64_t hidden, ElementType element) {
+    lce::Request request = hopperProblem(rows, hidden, 50304);
+    request.dHidden = request.dWeight = {};
+    request.element = element, request.tf32 = element == ElementType::f32;
+    return plan(request, Variant::automatic, 0, h200())->forward.block.str();
+  };
+  EXPECT_EQ(tiles(2048, 2048, ElementType::bf16), "128x192");
+  EXPECT_EQ(tiles(2048, 2304, ElementType::bf16), "256x192");
+  EXPECT_EQ(tiles(2048, 2048, ElementType::f32), "256x192") << "each number takes longer";
+}
+
 // Tiles that share little give each multiprocessor one where the second-level cache holds the operands.
 TEST(PlanForHopper, SmallOperandsTakeSmallTiles) {
   EXPECT_EQ(hiddenProduct(1024, 2048, 8192), "128x128 0+0/1") << "128 tiles, not 96 of 128x192";
