@@ -206,6 +206,14 @@ class CommandsTest(cli.CliTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("three sgemm, OpenBLAS", done.stdout.decode())
 
+    def test_bench_refuses_a_gpus_baseline_before_it_makes_numbers(self):
+        with open(self.path("heads.json"), "w") as file:
+            json.dump([{"model": "small", "rows": 64, "hidden": 32, "classes": 1000}], file)
+        for words in (("--grid", "heads.json"), ("--shape", "64,32,1000")):
+            done = self.tilewright("bench", *words, "--against", "cublas", TILEWRIGHT_DEVICE="cpu")
+            self.assertEqual((done.returncode, done.stdout), (2, b""))
+            self.assertIn("TILEWRIGHT_DEVICE", done.stderr.decode())
+
     def test_bench_of_the_host(self):
         self.succeed("bench", "--host", "--shape", "64,32,1000", "--json", "bench.json")
         with open(self.path("bench.json")) as file:

@@ -112,14 +112,17 @@ private:
 
 } // namespace
 
+Status checkBaseline(Baseline baseline, const Device &device) {
+  const bool onGpu = device.target().kind == TargetKind::nvptx;
+  if (baseline == Baseline::none || onGpu == (baseline == Baseline::cublas)) return {};
+  return userError(std::string("expected --against ") + (onGpu ? "cublas" : "blas") + " on device " +
+                   device.info().name + ", found the other; choose the device with TILEWRIGHT_DEVICE");
+}
+
 StatusOr<std::vector<std::unique_ptr<Products>>> Products::make(Baseline baseline, bool tf32, bool lossOnly,
                                                                 Device &device, const LinearProblem &problem,
                                                                 const LinearProblemTensors &tensors) {
   const auto [rows, hidden, classes] = problem.shape;
-  const bool onGpu = device.target().kind == TargetKind::nvptx;
-  if (onGpu != (baseline == Baseline::cublas))
-    return userError(std::string("expected --against ") + (onGpu ? "cublas" : "blas") + " on device " +
-                     device.info().name + ", found the other; choose the device with TILEWRIGHT_DEVICE");
   if (std::max({rows, hidden, classes}) > std::numeric_limits<int>::max())
     return userError("expected sizes below 2^31 with --against, which the library cannot exceed");
   std::vector<std::unique_ptr<Products>> ways;

@@ -10,6 +10,8 @@ namespace tilewright {
 
 /// What the loss is measured against.
 enum class Baseline { none, blas, cublas };
+/// OpenBLAS is for a CPU, cuBLAS for a GPU.
+Status checkBaseline(Baseline baseline, const Device &device);
 
 /// The products of the loss and nothing else, through a library: what no exact implementation can avoid.
 /// Three with its gradients, else one. The problem and its tensors outlive it.
@@ -21,8 +23,8 @@ public:
   virtual std::string description() const = 0;
 
   /// In all the ways in which the library may be called, of which the fastest is the baseline. `baseline` is
-  /// not none; of cuBLAS, `tf32` allows it to round f32 operands. Errors say what is missing: a library, a
-  /// device, or memory.
+  /// not none and the device's; of cuBLAS, `tf32` allows it to round f32 operands. Errors say what is
+  /// missing: a library, a device, or memory.
   static StatusOr<std::vector<std::unique_ptr<Products>>> make(Baseline baseline, bool tf32, bool lossOnly,
                                                                Device &device, const LinearProblem &problem,
                                                                const LinearProblemTensors &tensors);

@@ -87,6 +87,7 @@ Status benchHeads(const Arguments &arguments, const NumberType &type) {
   const std::optional<std::string> file = arguments.text("--json");
   if (file) TW_RETURN_IF_ERROR(checkFile(*file));
   TW_ASSIGN_OR_RETURN(const auto runtime, Runtime::open("", arguments.text("--target").value_or("")));
+  TW_RETURN_IF_ERROR(checkBaseline(linear.baseline, runtime->device()));
   fmt::print("{}, {}\n", runtime->device().info().name, type.name());
   return benchGrid(*runtime, problems, type, linear, [&](const nlohmann::ordered_json &result) {
     return file ? writeFile(*file, result.dump(2) + "\n") : Status();
@@ -133,6 +134,7 @@ Status bench(const Arguments &arguments) {
   std::unique_ptr<Runtime> runtime;
   if (!first) { // which opens one of its own: how long the first of a process takes
     TW_ASSIGN_OR_RETURN(runtime, Runtime::open("", target));
+    TW_RETURN_IF_ERROR(checkBaseline(linear.baseline, runtime->device()));
     fmt::print("{}\n", runtime->device().info().name);
   }
   if (compiling && shapes.empty()) shapes.push_back(kCompileShape);
