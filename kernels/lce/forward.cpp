@@ -29,6 +29,17 @@ std::string str(const ForwardSpec &spec) {
 /// As a shift, whatever the largest logit is.
 Tile asShift(KernelBuilder &k, const Tile &largest) { return max(largest, kLeastShift * number(k, 1)); }
 
+/// Where one of a block's sums is beyond range, all of them by the block's own largest logits
+/// (`Shifts::mended`).
+void mendSums(KernelBuilder &k, const View &sums, const View &tops, const Range &rows, const Range &tile,
+              const Tile &isBeyond, const Tile &logits) {
+  k.ifThen(k.toCondition(max(isBeyond, Axis::rows) > 0), [&] {
+    const Tile own = asShift(k, max(logits, Axis::columns));
+    k.store(tops, rows, tile, own);
+    k.store(sums, rows, tile, kUnitOfMended * kUnitOfE * sum(expAbove(logits, own), Axis::columns));
+  });
+}
+
 /// Runs `body` if rows of the block are among [first, end), the two numbers in `rowRange`. No tile's rows are
 /// asked, lest each waits for them; that there may be none at all is asked apart, once for all blocks.
 template <typename Body>
@@ -91,14 +102,7 @@ Kernel forward(const ForwardSpec &spec) {
       const Tile isBeyond = select(total > kLargestSumOfBlock * unit, integer(k, 1), -1);
       // Whoever says so stores the same number, the range's end.
       if (spec.tellsRange) k.scatter(retried, isBeyond, integer(k, std::numeric_limits<int32_t>::max()));
-      if (mends) {
-        k.ifThen(k.toCondition(max(isBeyond, Axis::rows) > 0), [&, rows = rows] {
-          const Tile own = asShift(k, max(ofOthers, Axis::columns));
-          k.store(tops, rows, tile, own);
-          k.store(sums, rows, tile, kUnitOfMended * unit * sum(expAbove(ofOthers, own), Axis::columns));
-        });
-        return;
-      }
+      if (mends) return mendSums(k, sums, tops, rows, tile, isBeyond, ofOthers);
       if (tellsTops) k.store(tops, rows, tile, ofBlocks || isRaised ? from : top);
       if (spec.best)
         k.store(best, rows, tile,
