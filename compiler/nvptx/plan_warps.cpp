@@ -71,15 +71,14 @@ Operation *boxedStore(func::FuncOp kernel, tile::ContractOp product, const Layou
 /// Whether ptxas has registers for sums that the first step replaces. It spills for some kernels that reduce
 /// the product twice, or once and store it with more steps to a number (CUDA 13.0, 2026-11-28). What is done
 /// in a branch behind the product is not counted.
-bool mayReplaceSums(func::FuncOp kernel, tile::ContractOp product) {
+bool mayReplaceSums(tile::ContractOp product) {
   constexpr int64_t kFewSteps = 17;
   int64_t reductions = 0, stores = 0, steps = 0;
-  kernel.walk([&](Operation *op) {
-    if (op->getBlock() != product->getBlock()) return;
-    reductions += isa<tile::ReduceOp>(op) && hasShapeOf(product, op->getOperand(0));
-    stores += storesTile(op, product);
-    steps += isElementwise(op) && hasShapeOf(product, op->getResult(0));
-  });
+  for (Operation &op : *product->getBlock()) {
+    reductions += isa<tile::ReduceOp>(op) && hasShapeOf(product, op.getOperand(0));
+    stores += storesTile(&op, product);
+    steps += isElementwise(&op) && hasShapeOf(product, op.getResult(0));
+  }
   return reductions + stores <= 1 || (reductions <= 1 && steps <= kFewSteps);
 }
 
@@ -191,7 +190,7 @@ WarpPlanning planWarps(func::FuncOp kernel, const LoweringOptions &options) {
   if (!plan.swapsOperands) boxed = boxedStore(kernel, product, Layouts(kernel, plan.consumers(options)));
   plan.boxes = boxed ? kLeastBoxes : 0;
   plan.isRequired = options.roles != WarpRoles::automatic;
-  plan.replacesSums = !plan.swapsOperands && !product.getPart() && mayReplaceSums(kernel, product);
+  plan.replacesSums = !plan.swapsOperands && !product.getPart() && mayReplaceSums(product);
   while (plan.stages > 1 && SharedMemory(plan).bytes > options.sharedLimit)
     --plan.stages;
   if (plan.stages < 2) return refused("shared memory has no room for two stages");

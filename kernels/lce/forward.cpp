@@ -26,11 +26,8 @@ std::string str(const ForwardSpec &spec) {
          (spec.flushesSmall ? ",flush" : "") + "," + spec.block.str();
 }
 
-/// As a shift, whatever the largest logit is.
-Tile asShift(KernelBuilder &k, const Tile &largest) { return max(largest, kLeastShift * number(k, 1)); }
-
-/// Where one of a block's sums is beyond range, all of them by the block's own largest logits
-/// (`Shifts::mended`).
+/// If one of the block's sums is out of range, makes all of them again, by the block's own largest logits
+/// (see `Shifts::mended`).
 void mendSums(KernelBuilder &k, const View &sums, const View &tops, const Range &rows, const Range &tile,
               const Tile &isBeyond, const Tile &logits) {
   k.ifThen(k.toCondition(max(isBeyond, Axis::rows) > 0), [&] {
@@ -51,6 +48,8 @@ void ifAnyRow(KernelBuilder &k, const View &rowRange, const Range &rows, const B
 }
 
 } // namespace
+
+Tile asShift(KernelBuilder &k, const Tile &logit) { return max(logit, kLeastShift * number(k, 1)); }
 
 Kernel forward(const ForwardSpec &spec) {
   return defineKernel("lce_forward", str(spec), [spec](KernelBuilder &k) {
@@ -99,10 +98,10 @@ Kernel forward(const ForwardSpec &spec) {
       };
       const Tile total = sum(others, Axis::columns);
       k.store(sums, rows, tile, total);
-      const Tile isBeyond = select(total > kLargestSumOfBlock * unit, integer(k, 1), -1);
+      const auto isBeyond = [&] { return select(total > kLargestSumOfBlock * unit, integer(k, 1), -1); };
       // Whoever says so stores the same number, the range's end.
-      if (spec.tellsRange) k.scatter(retried, isBeyond, integer(k, std::numeric_limits<int32_t>::max()));
-      if (mends) return mendSums(k, sums, tops, rows, tile, isBeyond, ofOthers);
+      if (spec.tellsRange) k.scatter(retried, isBeyond(), integer(k, std::numeric_limits<int32_t>::max()));
+      if (mends) return mendSums(k, sums, tops, rows, tile, isBeyond(), ofOthers);
       if (tellsTops) k.store(tops, rows, tile, ofBlocks || isRaised ? from : top);
       if (spec.best)
         k.store(best, rows, tile,

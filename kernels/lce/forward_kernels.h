@@ -46,6 +46,8 @@ constexpr double kUnitOfMended = 0x1p100, kLeastMended = 0x1p80;
 
 /// The least shift. A target's logit may be -∞; as a shift it would make every exponential of the row NaN.
 constexpr double kLeastShift = -1e38;
+/// A logit as a shift: at least that.
+Tile asShift(KernelBuilder &k, const Tile &logit);
 
 /// Copies a chunk's rows of X and computes the logits of their targets, which are the rows' first shifts.
 /// retry = 1 for valid rows, 0 for others: the forward product has yet to compute all of them. row_range =
@@ -154,14 +156,15 @@ enum class FixUp {
 
 /// What is done with a row before its loss and its factors are made. E, of bf16, is summed up as stored, but
 /// for blocks with little of the row. `repairs`: rows of blocks in `retry_range` get one shift, where each
-/// block has taken its own largest logit. `mends`: so do rows of blocks that were mended (`Shifts::mended`).
+/// block has taken its own largest logit. `mends()`: so do rows of blocks that were mended
+/// (`Shifts::mended`).
 ///
 /// ([e C×V][, sums C×T][, tops C×T][, retry_range 2]), without `sums` where the kernel has them already
 struct FinishSpec {
   Block block; ///< of `forward`
   bool repairs = false;
-  bool hasE = true;   ///< else there are sums alone
-  bool mends = false; ///< where there are sums alone
+  bool hasE = true;                                ///< else there are sums alone
+  bool mends() const { return !hasE && !repairs; } ///< all that can be done with sums beside that
   std::string str() const;
 };
 

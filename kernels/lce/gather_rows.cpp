@@ -111,7 +111,7 @@ Kernel gatherRows(const GatherRowsSpec &spec) {
 
         mine.place.valid() ? k.scatter(chunk, mine.place, hidden, xi) : k.store(chunk, rows, hidden, xi);
         store(target, z);
-        store(shift, max(spec.byLse ? lse.gather(from) : z, kLeastShift * number(k, 1)));
+        store(shift, asShift(k, spec.byLse ? lse.gather(from) : z));
         store(retry, select(from >= 0, integer(k, 1), 0));
         if (spec.clearsSlots) clearSlots(k, slot, allRows, rows, spec.rowsAtOnce);
         if (spec.tellsLargest) store(largest, max(abs(xi), Axis::columns));

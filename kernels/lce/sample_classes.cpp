@@ -44,7 +44,7 @@ Kernel sampleTops(const SampleTopsSpec &spec) {
     const Tile z = terms.logit(dot(x.rows(rows), sample.rows(classes).transpose()), place);
     const Tile isOther = (sampleLabel[classes] >= 0) & (sampleLabel[classes] != label[rows]);
     const Tile top = max(select(isOther, z, -std::numeric_limits<double>::infinity()), Axis::columns);
-    k.store(tops, rows, max(top, kLeastShift * number(k, 1)));
+    k.store(tops, rows, asShift(k, top));
   });
 }
 

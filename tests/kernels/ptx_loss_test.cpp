@@ -101,8 +101,8 @@ TEST_P(PtxLoss, SomeRowsOutOfRange) {
   }
 }
 
-// Blocks of so few rows as 200 mend their own sums; of more, another product has them. Whole blocks of
-// classes have no row out of range, or nothing at all.
+// Of at most 256 rows, a block makes its sums again itself; of more, a second product does. With the bias
+// whole blocks of classes add nothing.
 TEST_P(PtxLoss, ALossAloneOfSomeRowsOutOfRange) {
   if (GetParam().tf32) return;
   LossCall alone = call();

@@ -161,7 +161,7 @@ void emitCombination(Emitter &m) {
   addCombineArguments(m, arguments);
   CombineSpec spec = combineSpec(m);
   spec.ranksLabels = ranksInCombine(m.s, m.c);
-  if (finishes) spec.finish = {m.c.forward.block, m.s.repairsShifts, m.s.finishesRows, mends};
+  if (finishes) spec.finish = {m.c.forward.block, m.s.repairsShifts, m.s.finishesRows};
   if (m.target == TargetKind::cpu) spec.rowsAtOnce = kRowsOnCpu;
   if (spec.ranksLabels) arguments.index(kCombineJobs).tensors({tensor::order, tensor::run, tensor::slot});
   m.launch(m.kernel(combine(spec), combineOptions(m.target, rowsAreShort(m))), arguments);
