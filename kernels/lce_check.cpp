@@ -74,8 +74,10 @@ Status Check::readInputs(const LinearCrossEntropyOptions &options) {
   TW_ASSIGN_OR_RETURN(hidden_, read(t_.hidden));
   sampled_.hiddenSize = p_.hidden, sampled_.classes = p_.classes;
   sampled_.hidden = hidden_.data();
-  sampled_.weight = [device = device_, stream = stream_, weight = t_.weight](int64_t first, int64_t count) {
-    return readRows(*device, stream, weight, first, count);
+  sampled_.weight = [device = device_, stream = stream_, weight = t_.weight, values = std::vector<float>()](
+                        int64_t first, int64_t count) mutable -> StatusOr<const float *> {
+    TW_ASSIGN_OR_RETURN(values, readRows(*device, stream, weight, first, count));
+    return values.data();
   };
   std::vector<int64_t> labels(p_.rows);
   if (t_.label.element == ElementType::i64) {
@@ -107,8 +109,8 @@ Status Check::readGradients() {
 
 Status Check::computeSamples() {
   for (std::size_t i = 0; i < sampled_.rows.size(); ++i) {
-    TW_ASSIGN_OR_RETURN(const std::vector<float> target, sampled_.weight(sampled_.labels[i], 1));
-    targetLogit_.push_back(dotProduct(&hidden_[sampled_.rows[i] * p_.hidden], target.data(), p_.hidden));
+    TW_ASSIGN_OR_RETURN(const float *target, sampled_.weight(sampled_.labels[i], 1));
+    targetLogit_.push_back(dotProduct(&hidden_[sampled_.rows[i] * p_.hidden], target, p_.hidden));
     logitSize_ = std::max(logitSize_, std::fabs(targetLogit_.back()));
   }
   TW_ASSIGN_OR_RETURN(rows_, sampleRows(sampled_, kSampledRows, p_.dHidden.has_value()));

@@ -12,10 +12,10 @@ constexpr int64_t kClassesAtOnce = 2048; // of W, which may be larger than the h
 
 /// visit(first class, number of classes, their rows of W), piece by piece.
 Status forEachPiece(const SampledProblem &problem,
-                    const std::function<void(int64_t, int64_t, const std::vector<float> &)> &visit) {
+                    const std::function<void(int64_t, int64_t, const float *)> &visit) {
   for (int64_t first = 0; first < problem.classes; first += kClassesAtOnce) {
     const int64_t count = std::min(kClassesAtOnce, problem.classes - first);
-    TW_ASSIGN_OR_RETURN(const std::vector<float> weight, problem.weight(first, count));
+    TW_ASSIGN_OR_RETURN(const float *weight, problem.weight(first, count));
     visit(first, count, weight);
   }
   return {};
@@ -30,8 +30,8 @@ double logitGradient(const SampledProblem &problem, std::size_t index, int64_t l
   return problem.gradients[index] * (probability - (problem.labels[index] == label ? 1 : 0));
 }
 
-void addScaled(std::vector<double> &sum, double factor, const float *row) {
-  for (std::size_t k = 0; k < sum.size(); ++k)
+void addScaled(double *sum, double factor, const float *row, int64_t size) {
+  for (int64_t k = 0; k < size; ++k)
     sum[k] += factor * row[k];
 }
 
@@ -47,44 +47,68 @@ void setLoss(SampledRow &row, const std::vector<double> &logits) {
 
 } // namespace
 
+namespace {
+
+using Logits = std::vector<std::vector<double>>; ///< of each sampled row, all classes
+
+/// Threads share the classes, so that W is read once for all rows.
+StatusOr<Logits> logitsOf(const SampledProblem &problem, const std::vector<SampledRow> &rows) {
+  Logits logits(rows.size(), std::vector<double>(problem.classes));
+  const auto addPiece = [&](int64_t first, int64_t count, const float *weight) {
+    parallelFor(count, [&](int64_t j) {
+      for (std::size_t s = 0; s < rows.size(); ++s)
+        logits[s][first + j] = dotProduct(hiddenRow(problem, rows[s].index), weight + j * problem.hiddenSize,
+                                          problem.hiddenSize);
+    });
+  };
+  TW_RETURN_IF_ERROR(forEachPiece(problem, addPiece));
+  return logits;
+}
+
+/// Threads share the columns, for the same reason, and each adds the classes up in their order.
+Status addHiddenGradients(const SampledProblem &problem, Logits gradients, std::vector<SampledRow> &rows) {
+  constexpr int64_t kColumns = 128;
+  const int64_t hidden = problem.hiddenSize;
+  parallelFor(static_cast<int64_t>(rows.size()), [&](int64_t s) {
+    for (int64_t label = 0; label < problem.classes; ++label) {
+      double &logit = gradients[s][label];
+      logit = logitGradient(problem, rows[s].index, label, std::exp(logit - rows[s].lse));
+    }
+  });
+  for (SampledRow &row : rows)
+    row.dHidden.assign(hidden, 0.0);
+  const auto addPiece = [&](int64_t first, int64_t count, const float *weight) {
+    parallelFor((hidden + kColumns - 1) / kColumns, [&](int64_t block) {
+      const int64_t begin = block * kColumns, columns = std::min(kColumns, hidden - begin);
+      for (int64_t j = 0; j < count; ++j)
+        for (std::size_t s = 0; s < rows.size(); ++s)
+          addScaled(&rows[s].dHidden[begin], gradients[s][first + j], weight + j * hidden + begin, columns);
+    });
+  };
+  return forEachPiece(problem, addPiece);
+}
+
+} // namespace
+
 StatusOr<std::vector<SampledRow>> sampleRows(const SampledProblem &problem, int64_t count, bool gradient) {
   std::vector<SampledRow> rows;
   for (const int64_t index : spread(count, static_cast<int64_t>(problem.rows.size()))) {
     rows.emplace_back();
     rows.back().index = static_cast<std::size_t>(index);
   }
-  const int64_t samples = static_cast<int64_t>(rows.size()), hidden = problem.hiddenSize;
-  std::vector<std::vector<double>> logits(samples);
-  const auto addLogits = [&](int64_t, int64_t pieceSize, const std::vector<float> &weight) {
-    parallelFor(samples, [&](int64_t s) {
-      for (int64_t j = 0; j < pieceSize; ++j)
-        logits[s].push_back(dotProduct(hiddenRow(problem, rows[s].index), &weight[j * hidden], hidden));
-    });
-  };
-  TW_RETURN_IF_ERROR(forEachPiece(problem, addLogits));
-  for (int64_t s = 0; s < samples; ++s)
+  TW_ASSIGN_OR_RETURN(Logits logits, logitsOf(problem, rows));
+  for (std::size_t s = 0; s < rows.size(); ++s)
     setLoss(rows[s], logits[s]);
   if (!gradient) return rows;
-  for (SampledRow &row : rows)
-    row.dHidden.assign(hidden, 0.0);
-  const auto addGradients = [&](int64_t first, int64_t pieceSize, const std::vector<float> &weight) {
-    parallelFor(samples, [&](int64_t s) {
-      for (int64_t j = 0; j < pieceSize; ++j) {
-        const double probability = std::exp(logits[s][first + j] - rows[s].lse);
-        addScaled(rows[s].dHidden, logitGradient(problem, rows[s].index, first + j, probability),
-                  &weight[j * hidden]);
-      }
-    });
-  };
-  TW_RETURN_IF_ERROR(forEachPiece(problem, addGradients));
+  TW_RETURN_IF_ERROR(addHiddenGradients(problem, std::move(logits), rows));
   return rows;
 }
 
 StatusOr<SampledClass> sampleClass(const SampledProblem &problem, int64_t label) {
-  TW_ASSIGN_OR_RETURN(const std::vector<float> weight, problem.weight(label, 1));
+  TW_ASSIGN_OR_RETURN(const float *weight, problem.weight(label, 1));
   SampledClass sample{label, std::vector<double>(problem.rows.size())};
   parallelFor(static_cast<int64_t>(problem.rows.size()), [&](int64_t i) {
-    sample.logits[i] = dotProduct(hiddenRow(problem, i), weight.data(), problem.hiddenSize);
+    sample.logits[i] = dotProduct(hiddenRow(problem, i), weight, problem.hiddenSize);
   });
   return sample;
 }
@@ -94,7 +118,8 @@ std::vector<double> weightGradient(const SampledProblem &problem, const SampledC
   std::vector<double> gradient(problem.hiddenSize, 0.0);
   for (std::size_t i = 0; i < problem.rows.size(); ++i) {
     const double probability = std::exp(sample.logits[i] - lse[problem.rows[i]]);
-    addScaled(gradient, logitGradient(problem, i, sample.label, probability), hiddenRow(problem, i));
+    addScaled(gradient.data(), logitGradient(problem, i, sample.label, probability), hiddenRow(problem, i),
+              problem.hiddenSize);
   }
   return gradient;
 }

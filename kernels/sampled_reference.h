@@ -17,8 +17,8 @@ struct SampledProblem {
   std::vector<int64_t> rows;     ///< those that are not ignored
   std::vector<int64_t> labels;   ///< of each of `rows`
   std::vector<double> gradients; ///< of each of `rows`: the gradient that arrives for its loss
-  /// Reads some rows of W, one behind the other.
-  std::function<StatusOr<std::vector<float>>(int64_t first, int64_t count)> weight;
+  /// Some rows of W, one behind the other, until the next call.
+  std::function<StatusOr<const float *>(int64_t first, int64_t count)> weight;
 };
 
 struct SampledRow {

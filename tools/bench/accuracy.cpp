@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "compiler/base/parallel.h"
 #include "kernels/sampled_reference.h"
 
 namespace tilewright {
@@ -21,9 +22,8 @@ SampledProblem sampled(const LinearProblem &problem) {
   std::iota(all.rows.begin(), all.rows.end(), 0);
   all.labels = problem.labels;
   all.gradients.assign(rows, problem.gradOutput() / static_cast<double>(rows));
-  all.weight = [&problem, width = hidden](int64_t first, int64_t count) {
-    const float *begin = &problem.weight[first * width];
-    return StatusOr<std::vector<float>>(std::vector<float>(begin, begin + count * width));
+  all.weight = [&problem, width = hidden](int64_t first, int64_t) {
+    return StatusOr<const float *>(&problem.weight[first * width]);
   };
   return all;
 }
@@ -60,24 +60,62 @@ double relativeError(const float *a, const double *b, std::size_t count) {
   return error.value();
 }
 
-StatusOr<LossErrors> sampledErrors(const LinearProblem &problem, const LinearOutputs &outputs,
-                                   int64_t samples) {
-  const int64_t hidden = problem.shape.hidden;
+StatusOr<std::vector<float>> downloadSamples(Device &device, const TensorRef &matrix, int64_t samples) {
+  std::vector<float> values;
+  for (const int64_t row : spread(samples, matrix.sizes[0])) {
+    TW_ASSIGN_OR_RETURN(const std::vector<float> found, download(device, matrix.rows(row, 1)));
+    values.insert(values.end(), found.begin(), found.end());
+  }
+  return values;
+}
+
+StatusOr<SampledOutputs> downloadSamples(Device &device, const LinearCrossEntropyTensors &tensors,
+                                         int64_t samples) {
+  SampledOutputs outputs{samples, {}, {}, {}};
+  TW_ASSIGN_OR_RETURN(outputs.lse, download(device, tensors.lse));
+  if (tensors.dHidden.data) {
+    TW_ASSIGN_OR_RETURN(outputs.dHidden, downloadSamples(device, tensors.dHidden, samples));
+  }
+  if (tensors.dWeight.data) {
+    TW_ASSIGN_OR_RETURN(outputs.dWeight, downloadSamples(device, tensors.dWeight, samples));
+  }
+  return outputs;
+}
+
+namespace {
+
+/// Of the samples' rows of dW.
+StatusOr<double> weightError(const SampledProblem &problem, const SampledOutputs &outputs) {
+  std::vector<SampledClass> classes;
+  for (const int64_t label : spread(outputs.samples, problem.classes)) {
+    TW_ASSIGN_OR_RETURN(SampledClass sample, sampleClass(problem, label));
+    classes.push_back(std::move(sample));
+  }
+  std::vector<std::vector<double>> expected(classes.size());
+  parallelFor(static_cast<int64_t>(classes.size()),
+              [&](int64_t c) { expected[c] = weightGradient(problem, classes[c], outputs.lse); });
+  RelativeError error;
+  for (std::size_t c = 0; c < classes.size(); ++c)
+    error.add(&outputs.dWeight[c * problem.hiddenSize], expected[c].data(), problem.hiddenSize);
+  return error.value();
+}
+
+} // namespace
+
+StatusOr<LossErrors> sampledErrors(const LinearProblem &problem, const SampledOutputs &outputs) {
   const SampledProblem all = sampled(problem);
+  TW_ASSIGN_OR_RETURN(const std::vector<SampledRow> rows,
+                      sampleRows(all, outputs.samples, !outputs.dHidden.empty()));
   LossErrors errors;
-  RelativeError dHidden, dWeight;
-  TW_ASSIGN_OR_RETURN(const std::vector<SampledRow> rows, sampleRows(all, samples, !outputs.dHidden.empty()));
-  for (const SampledRow &row : rows) {
-    errors.addLoss(outputs.lse[row.index], row.lse, row.logitSize);
-    if (!row.dHidden.empty()) dHidden.add(&outputs.dHidden[row.index * hidden], row.dHidden.data(), hidden);
+  RelativeError dHidden;
+  for (std::size_t s = 0; s < rows.size(); ++s) {
+    errors.addLoss(outputs.lse[rows[s].index], rows[s].lse, rows[s].logitSize);
+    if (!outputs.dHidden.empty())
+      dHidden.add(&outputs.dHidden[s * all.hiddenSize], rows[s].dHidden.data(), all.hiddenSize);
   }
   errors.dHidden = dHidden.value();
   if (outputs.dWeight.empty()) return errors;
-  for (const int64_t label : spread(samples, problem.shape.classes)) {
-    TW_ASSIGN_OR_RETURN(const SampledClass sample, sampleClass(all, label));
-    dWeight.add(&outputs.dWeight[label * hidden], weightGradient(all, sample, outputs.lse).data(), hidden);
-  }
-  errors.dWeight = dWeight.value();
+  TW_ASSIGN_OR_RETURN(errors.dWeight, weightError(all, outputs));
   return errors;
 }
 

@@ -30,10 +30,22 @@ Status checkErrors(const LossErrors &errors, const NumberType &type, int64_t hid
 /// |a - b| / |b| in the Euclidean norm.
 double relativeError(const float *a, const double *b, std::size_t count);
 
+/// What a device computed, of the rows and classes that are compared.
+struct SampledOutputs {
+  int64_t samples = 0;                 ///< of rows, and of classes: those of `spread`
+  std::vector<float> lse;              ///< of all rows
+  std::vector<float> dHidden, dWeight; ///< the samples' rows, one behind the other; or empty
+};
+
+/// The rows of a matrix that `spread` takes.
+StatusOr<std::vector<float>> downloadSamples(Device &device, const TensorRef &matrix, int64_t samples);
+/// Without gradients that the tensors do not have.
+StatusOr<SampledOutputs> downloadSamples(Device &device, const LinearCrossEntropyTensors &tensors,
+                                         int64_t samples);
+
 /// Compares a few rows and classes only, for problems too large for a whole reference: lse and dX of whole
 /// rows are computed in float64; a class's dW from float64 logits and the result's own lse. Gradients that
 /// are empty have no errors.
-StatusOr<LossErrors> sampledErrors(const LinearProblem &problem, const LinearOutputs &outputs,
-                                   int64_t samples);
+StatusOr<LossErrors> sampledErrors(const LinearProblem &problem, const SampledOutputs &outputs);
 
 } // namespace tilewright

@@ -75,8 +75,8 @@ StatusOr<FirstCalls> firstCalls(const LinearProblem &problem, const NumberType &
   found.counters = runtime->counters();
   TW_ASSIGN_OR_RETURN(found.second, timeOf(device, call));
   TW_ASSIGN_OR_RETURN(found.later, timeOfLater(device, call));
-  TW_ASSIGN_OR_RETURN(const LinearOutputs outputs, downloadOutputs(device, tensors));
-  TW_ASSIGN_OR_RETURN(const LossErrors errors, sampledErrors(problem, outputs, kSamples));
+  TW_ASSIGN_OR_RETURN(const SampledOutputs outputs, downloadSamples(device, tensors.refs(), kSamples));
+  TW_ASSIGN_OR_RETURN(const LossErrors errors, sampledErrors(problem, outputs));
   TW_RETURN_IF_ERROR(checkErrors(errors, type, problem.shape.hidden));
   return found;
 }

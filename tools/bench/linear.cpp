@@ -153,9 +153,8 @@ StatusOr<nlohmann::ordered_json> measureLinear(Runtime &runtime, const ProblemSh
   TW_ASSIGN_OR_RETURN(const std::optional<double> expected,
                       expectedMilliseconds(device.info(), call.tensors(), options));
   TW_RETURN_IF_ERROR(run());
-  TW_ASSIGN_OR_RETURN(LinearOutputs outputs, downloadOutputs(device, tensors));
-  if (what.lossOnly) outputs.dHidden.clear(), outputs.dWeight.clear();
-  TW_ASSIGN_OR_RETURN(const LossErrors errors, sampledErrors(problem, outputs, kSamples));
+  TW_ASSIGN_OR_RETURN(const SampledOutputs outputs, downloadSamples(device, call.tensors(), kSamples));
+  TW_ASSIGN_OR_RETURN(const LossErrors errors, sampledErrors(problem, outputs));
   TW_RETURN_IF_ERROR(checkErrors(errors, type, shape.hidden));
   TW_ASSIGN_OR_RETURN(const int64_t peak, device.peakBytes(nullptr, run));
 

@@ -57,11 +57,12 @@ public:
   }
 
   /// What all ranks computed together: dX is the sum of their parts.
-  StatusOr<LinearOutputs> outputs(const LinearProblemTensors &problem) const {
-    TW_ASSIGN_OR_RETURN(LinearOutputs outputs, downloadOutputs(device_, problem));
+  StatusOr<SampledOutputs> outputs() const {
+    TW_ASSIGN_OR_RETURN(SampledOutputs outputs, downloadSamples(device_, all_, kSamples));
     std::fill(outputs.dHidden.begin(), outputs.dHidden.end(), 0.0f);
     for (const Rank &rank : ranks_) {
-      TW_ASSIGN_OR_RETURN(const std::vector<float> part, download(device_, rank.tensors.dHidden));
+      TW_ASSIGN_OR_RETURN(const std::vector<float> part,
+                          downloadSamples(device_, rank.tensors.dHidden, kSamples));
       std::transform(part.begin(), part.end(), outputs.dHidden.begin(), outputs.dHidden.begin(),
                      std::plus<float>());
     }
@@ -158,7 +159,8 @@ public:
       return {};
     };
     TW_RETURN_IF_ERROR(run());
-    TW_ASSIGN_OR_RETURN(const LinearOutputs outputs, downloadOutputs(runtime_.device(), tensors_));
+    TW_ASSIGN_OR_RETURN(const SampledOutputs outputs,
+                        downloadSamples(runtime_.device(), tensors_.refs(), kSamples));
     return add("all classes", run, outputs,
                {{"shards", 0},
                 {"workspace_bytes", report_.workspaceBytes},
@@ -175,7 +177,7 @@ public:
           runtime_.device().fill(t.data, 0xFF, t.elements() * elementBytes(t.element), nullptr));
     }
     TW_RETURN_IF_ERROR(group.run());
-    TW_ASSIGN_OR_RETURN(const LinearOutputs outputs, group.outputs(tensors_));
+    TW_ASSIGN_OR_RETURN(const SampledOutputs outputs, group.outputs());
     return add(fmt::format("{} shards", count), [&group] { return group.run(); }, outputs,
                {{"shards", count},
                 {"chunks", group.chunks()},
@@ -198,9 +200,9 @@ public:
   }
 
 private:
-  Status add(const std::string &name, std::function<Status()> run, const LinearOutputs &outputs,
+  Status add(const std::string &name, std::function<Status()> run, const SampledOutputs &outputs,
              nlohmann::ordered_json row) {
-    TW_ASSIGN_OR_RETURN(const LossErrors errors, sampledErrors(problem_, outputs, kSamples));
+    TW_ASSIGN_OR_RETURN(const LossErrors errors, sampledErrors(problem_, outputs));
     TW_RETURN_IF_ERROR(checkErrors(errors, type_, problem_.shape.hidden));
     row["name"] = name;
     row["errors"] = errors.str();

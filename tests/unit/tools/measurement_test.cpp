@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "kernels/reference.h"
+#include "kernels/sampled_reference.h"
 #include "tools/bench/accuracy.h"
 #include "tools/bench/benchmark.h"
 #include "tools/bench/random_problem.h"
@@ -31,20 +32,28 @@ TEST(RandomProblem, numbersHaveTheDeviationAskedFor) {
   EXPECT_NEAR(std::sqrt(squares / 100000), 2, 0.03);
 }
 
+constexpr int64_t kSamples = 8;
+
+/// The rows of a matrix that are compared.
+std::vector<float> samplesOf(const std::vector<double> &matrix, int64_t rows, int64_t columns) {
+  std::vector<float> samples;
+  for (const int64_t row : spread(kSamples, rows))
+    samples.insert(samples.end(), &matrix[row * columns], &matrix[row * columns] + columns);
+  return samples;
+}
+
 /// The reference's own result, as a device would give it.
-LinearOutputs exactOutputs(const LinearProblem &problem) {
+SampledOutputs exactOutputs(const LinearProblem &problem) {
   const auto [rows, hidden, classes] = problem.shape;
   const ReferenceResult exact = referenceLinearCrossEntropy(problem.hidden.data(), problem.weight.data(),
                                                             problem.labels.data(), rows, hidden, classes, {});
-  const auto floats = [](const std::vector<double> &values) {
-    return std::vector<float>(values.begin(), values.end());
-  };
-  return {static_cast<float>(exact.loss[0]), floats(exact.lse), floats(exact.dHidden), floats(exact.dWeight)};
+  return {kSamples, std::vector<float>(exact.lse.begin(), exact.lse.end()),
+          samplesOf(exact.dHidden, rows, hidden), samplesOf(exact.dWeight, classes, hidden)};
 }
 
 TEST(Accuracy, samplesAgreeWithTheReference) {
   const LinearProblem problem = randomProblem({40, 24, 300}, ElementType::f32, 1);
-  const LossErrors errors = *sampledErrors(problem, exactOutputs(problem), 8);
+  const LossErrors errors = *sampledErrors(problem, exactOutputs(problem));
   EXPECT_LT(errors.loss, 1e-6);
   EXPECT_LT(errors.dHidden, 1e-6);
   EXPECT_LT(errors.dWeight, 1e-5); // lse in fp32 enters
@@ -53,13 +62,13 @@ TEST(Accuracy, samplesAgreeWithTheReference) {
 
 TEST(Accuracy, wrongNumbersAndNanAreFound) {
   const LinearProblem problem = randomProblem({8, 8, 8}, ElementType::f32, 1);
-  const LinearOutputs exact = exactOutputs(problem);
-  const auto isCaught = [&](LinearOutputs outputs) {
-    return !checkErrors(*sampledErrors(problem, outputs, 8), {ElementType::f32}).ok();
+  const SampledOutputs exact = exactOutputs(problem);
+  const auto isCaught = [&](const SampledOutputs &outputs) {
+    return !checkErrors(*sampledErrors(problem, outputs), {ElementType::f32}).ok();
   };
   EXPECT_FALSE(isCaught(exact));
   for (float wrong : {7.0f, NAN}) {
-    LinearOutputs outputs = exact;
+    SampledOutputs outputs = exact;
     outputs.lse[3] = wrong;
     EXPECT_TRUE(isCaught(outputs));
     outputs = exact;
