@@ -14,6 +14,13 @@ TensorRef asMatrix(const TensorRef &tensor) {
   return tensor.rank == 2 ? tensor : TensorRef::matrix(tensor.data, tensor.element, 1, tensor.sizes[0]);
 }
 
+Status checkTypes(ElementType gradient, ElementType result, ElementType prepared, bool isInPlace) {
+  if (result == prepared && (gradient == prepared || (gradient == ElementType::f32 && !isInPlace))) return {};
+  return userError(std::string("expected a gradient and a result of ") + elementName(prepared) +
+                   ", or a gradient of f32 apart, found " + elementName(gradient) + " and " +
+                   elementName(result));
+}
+
 Status checkShapes(const TensorRef &gradient, const TensorRef &result, bool isInPlace) {
   if (gradient.sizes[0] != result.sizes[0] || gradient.sizes[1] != result.sizes[1])
     return userError("a scaled gradient must have the gradient's shape");
@@ -44,20 +51,23 @@ Status checkScale(const TensorRef &scale) {
 } // namespace
 
 std::vector<JitRequest> GradientScaling::kernels(ElementType element) {
-  return {{scaleGradient(element, true), {}},
-          {scaleGradient(element, false), {}},
-          {scaleGradientPair(element), {}}};
+  std::vector<JitRequest> requests = {{scaleGradientInPlace(element), {}},
+                                      {scaleGradientPair(element), {}},
+                                      {scaleGradient(element, element), {}}};
+  if (element != ElementType::f32) requests.push_back({scaleGradient(ElementType::f32, element), {}});
+  return requests;
 }
 
 StatusOr<GradientScaling> GradientScaling::prepare(Runtime &runtime, ElementType element) {
   TW_ASSIGN_OR_RETURN(const std::vector<KernelHandle> made, jitAll(runtime, kernels(element)));
-  return GradientScaling(runtime.device(), made);
+  return GradientScaling(runtime.device(), element, made);
 }
 
 Status GradientScaling::run(const TensorRef &gradient, const TensorRef &scale, const TensorRef &result,
                             Stream stream) const {
   const TensorRef from = asMatrix(gradient), to = asMatrix(result);
   const bool isInPlace = from.data == to.data;
+  TW_RETURN_IF_ERROR(checkTypes(from.element, to.element, element_, isInPlace));
   TW_RETURN_IF_ERROR(checkShapes(from, to, isInPlace));
   TW_RETURN_IF_ERROR(checkScale(scale));
   if (overlap(to, scale)) return overlapError("scale");
@@ -65,7 +75,7 @@ Status GradientScaling::run(const TensorRef &gradient, const TensorRef &scale, c
   TW_RETURN_IF_ERROR(
       checkAddresses(*device_, {{"gradient", &from}, {"scale", &scale}, {"result", &to}}, stream));
   if (isInPlace) return device_->launch(*inPlace_, {scale, to}, stream);
-  return device_->launch(*apart_, {from, scale, to}, stream);
+  return device_->launch(from.element == element_ ? *apart_ : *rounding_, {from, scale, to}, stream);
 }
 
 Status GradientScaling::runPair(const TensorRef &first, const TensorRef &second, const TensorRef &scale,

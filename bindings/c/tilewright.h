@@ -421,13 +421,13 @@ tw_code tw_cross_entropy_run(const tw_cross_entropy *call, const tw_cross_entrop
 
 typedef struct tw_gradient_scaling tw_gradient_scaling;
 
-/* For gradients of one type: f32, bf16 or f16. */
+/* For results of one type: f32, bf16 or f16. */
 tw_code tw_gradient_scaling_prepare(tw_runtime *runtime, DLDataType type, tw_gradient_scaling **scaling,
                                     tw_error **error);
 void tw_gradient_scaling_free(tw_gradient_scaling *scaling);
 /* result = scale · gradient, of matrices of one shape or of vectors. scale: one f32 in the device's memory,
- * which no host reads. The result may be the gradient itself: where the scale is 1, the kernel then returns
- * at once. */
+ * which no host reads. The gradient is of the result's type, or f32. The result may be the gradient itself:
+ * where the scale is 1, the kernel then returns at once. */
 tw_code tw_gradient_scaling_run(const tw_gradient_scaling *scaling, const DLTensor *gradient,
                                 const DLTensor *scale, const DLTensor *result, void *stream,
                                 tw_error **error);

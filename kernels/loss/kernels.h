@@ -83,11 +83,14 @@ private:
   View rowLoss_, validCount_, loss_;
 };
 
-/// scaled = scale · gradient. In place, where `scaled` holds the gradient, nothing is done where the scale
-/// is 1.
+/// scaled = scale · gradient, rounded once to the result's type.
 ///
-/// ([gradient R×C,] scale 1, out scaled R×C)
-Kernel scaleGradient(ElementType element, bool inPlace);
+/// (gradient R×C, scale 1, out scaled R×C)
+Kernel scaleGradient(ElementType element, ElementType result);
+/// The same where `scaled` holds the gradient. Nothing is done where the scale is 1.
+///
+/// (scale 1, out scaled R×C)
+Kernel scaleGradientInPlace(ElementType element);
 /// Two gradients in place in one launch, as a launch is all that it takes where the scale is 1.
 ///
 /// (scale 1, out larger R×C, out smaller S×C), S <= R

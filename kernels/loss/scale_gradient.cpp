@@ -21,21 +21,30 @@ void scaleBlock(KernelBuilder &k, const Tile &factor, const View &from, const Vi
 
 } // namespace
 
-Kernel scaleGradient(ElementType element, bool inPlace) {
-  const std::string place = inPlace ? ",in place" : "";
-  return defineKernel("loss_scale_gradient", elementName(element) + place,
-                      [element, inPlace](KernelBuilder &k) {
-                        const View gradient = inPlace ? View() : k.input("gradient", element, 2);
+Kernel scaleGradient(ElementType element, ElementType result) {
+  const std::string rounding = result == element ? "" : std::string(",scaled=") + elementName(result);
+  return defineKernel("loss_scale_gradient", elementName(element) + rounding,
+                      [element, result](KernelBuilder &k) {
+                        const View gradient = k.input("gradient", element, 2);
                         const View scale = k.input("scale", ElementType::f32, 1);
-                        const View scaled = k.output("scaled", element, 2);
+                        const View scaled = k.output("scaled", result, 2);
 
                         const auto [rows, columns] = k.block(scaled.dim(0), scaled.dim(1), kRows, kColumns);
-                        const Tile factor = first(k, scale);
-                        const auto store = [&, rows = rows, columns = columns] {
-                          scaleBlock(k, factor, inPlace ? scaled : gradient, scaled, rows, columns);
-                        };
-                        inPlace ? k.ifThen(k.toCondition(factor != 1), store) : store();
+                        scaleBlock(k, first(k, scale), gradient, scaled, rows, columns);
                       });
+}
+
+Kernel scaleGradientInPlace(ElementType element) {
+  return defineKernel(
+      "loss_scale_gradient", std::string(elementName(element)) + ",in place", [element](KernelBuilder &k) {
+        const View scale = k.input("scale", ElementType::f32, 1), scaled = k.output("scaled", element, 2);
+
+        const auto [rows, columns] = k.block(scaled.dim(0), scaled.dim(1), kRows, kColumns);
+        const Tile factor = first(k, scale);
+        k.ifThen(k.toCondition(factor != 1), [&, rows = rows, columns = columns] {
+          scaleBlock(k, factor, scaled, scaled, rows, columns);
+        });
+      });
 }
 
 Kernel scaleGradientPair(ElementType element) {

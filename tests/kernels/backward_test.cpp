@@ -142,6 +142,25 @@ TEST_P(Backward, ScaledGradientsAreThoseOfTheScaledLoss) {
   EXPECT_EQ(t.dW.get(), want);
 }
 
+TEST_P(Backward, SavedGradientsAreRoundedOnceScaled) {
+  const std::vector<float> saved = {1e-9f, -3e-9f, 0.5f, 70000.0f, 1.0f / 3, 0};
+  const float factor = 65536;
+  const DeviceTensor scale = scalar(factor);
+  const DeviceTensor from = DeviceTensor::matrix(device(), ElementType::f32, 2, 3, saved);
+  for (const ElementType element : {ElementType::f16, ElementType::bf16}) {
+    const auto scaling = GradientScaling::prepare(*runtime, element);
+    ASSERT_TRUE(scaling.ok()) << scaling.status().message();
+    DeviceTensor to = DeviceTensor::matrix(device(), element, 2, 3);
+    const Status status = scaling->run(from, scale, to, nullptr);
+    ASSERT_TRUE(status.ok()) << status.message();
+    const std::vector<double> found = to.get();
+    for (std::size_t i = 0; i < saved.size(); ++i)
+      EXPECT_EQ(found[i], rounded(factor * saved[i], element)) << i;
+    EXPECT_THAT(scaling->run(to, scale, from, nullptr).message(), HasSubstr("found"));
+    EXPECT_THAT(scaling->run(from, scale, from, nullptr).message(), HasSubstr("or a gradient of f32 apart"));
+  }
+}
+
 TEST_P(Backward, TwoGradientsAreScaledAtOnce) {
   Tensors t(device(), data);
   LinearCrossEntropyTensors fused = t.fused();

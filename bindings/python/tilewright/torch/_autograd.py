@@ -164,13 +164,13 @@ def _gradients_of(ctx, grad_loss, grad_lse, grad_entropy) -> list:
 def _scaled(gradients: Sequence[Optional[Tensor]], factor: Tensor, asked: Asked) -> list:
     """The saved gradients times the upstream one: in their place, unless float16 was saved as float32."""
     factor = cast(factor, torch.float32)
-    # A gradient of another type, or a subclass of Tensor without memory, gets a tensor of its own.
-    is_scaled = [type(gradient) is Tensor and gradient.dtype == dtype
-                 for gradient, dtype in zip(gradients, asked.plan.dtypes)]
-    asked.scale([gradient if scaled else None for gradient, scaled in zip(gradients, is_scaled)], factor)
-    return [gradient if scaled or gradient is None else
-            torch.mul(gradient, factor, out=torch.empty_like(gradient, dtype=dtype))
-            for gradient, scaled, dtype in zip(gradients, is_scaled, asked.plan.dtypes)]
+    results = [None if gradient is None or type(gradient) is Tensor and gradient.dtype == dtype
+               else torch.empty_like(gradient, dtype=dtype) for gradient, dtype in zip(gradients, asked.plan.dtypes)]
+    # A subclass of Tensor may have no memory that kernels could read.
+    has_memory = [type(gradient) is Tensor for gradient in gradients]
+    asked.scale([gradient if reads else None for gradient, reads in zip(gradients, has_memory)], factor, results)
+    return [gradient if result is None else result if reads else torch.mul(gradient, factor, out=result)
+            for gradient, reads, result in zip(gradients, has_memory, results)]
 
 
 def _onto_main_grad(weight: Tensor):

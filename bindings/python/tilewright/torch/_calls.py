@@ -286,25 +286,32 @@ class Scaling:
     """Multiplies a gradient, or two matrices of one type in one launch, by a number in the device's memory.
 
     Shapes and types are those of the first run. Any thread may run it.
+
+    Args of a run:
+        gradients: one or two, float32 where a result is given.
+        result: of one gradient, apart from it; None: each in its place.
     """
 
-    def __init__(self, gradients: Sequence[Tensor], factor: Tensor):
+    def __init__(self, gradients: Sequence[Tensor], factor: Tensor, result: Optional[Tensor]):
         self._device = device_of(factor)
-        self._handle = _scaling_handle(self._device, gradients[0].dtype)
+        self._handle = _scaling_handle(self._device, (gradients[0] if result is None else result).dtype)
         self._run = library().tw_gradient_scaling_run if len(gradients) == 1 else library().tw_gradient_scaling_run_pair
-        tensors = [*gradients, factor]
+        tensors = [*gradients, factor] if result is None else [*gradients, factor, result]
         self._slots = (DLTensor * len(tensors))(*(dl_tensor(self._device, tensor) for tensor in tensors))
         self._frames = []
 
-    def run(self, gradients: Sequence[Tensor], factor: Tensor) -> None:
+    def run(self, gradients: Sequence[Tensor], factor: Tensor, result: Optional[Tensor]) -> None:
         try:
             frame = self._frames.pop()
         except IndexError:
             frame = _Slots(self._slots)
         for place, tensor in enumerate((*gradients, factor)):
             frame.words[place * _WORDS] = tensor.data_ptr()
-        first, second = frame.first, frame.first + _SLOT_BYTES
-        third = first if len(gradients) == 1 else second + _SLOT_BYTES  # the result of one gradient is in its place
+        first, second, third = (frame.first + place * _SLOT_BYTES for place in range(3))
+        if result is not None:
+            frame.words[2 * _WORDS] = result.data_ptr()
+        elif len(gradients) == 1:
+            third = first
         code = self._run(self._handle, first, second, third, self._device.stream(), frame.error_address)
         if code:
             raise take_error(frame.error, code)

@@ -155,23 +155,26 @@ class Asked:
             made[6] = made[6].view(input.shape)
         return made
 
-    def scale(self, gradients: Sequence[Optional[Tensor]], factor: Tensor) -> None:
-        """gradient *= factor for each, of which no host reads the value: where it is 1, the kernel returns at once.
+    def scale(self, gradients: Sequence[Optional[Tensor]], factor: Tensor, results: Sequence[Optional[Tensor]]) -> None:
+        """result = gradient * factor for each. No host reads the factor.
 
         Args:
             gradients: of input, weight and bias; None: nothing to scale. Two matrices of one type take one launch.
             factor: one float32.
+            results: tensors of another type than their gradients, which are float32; None: the gradient's place, where
+                the kernel returns at once if the factor is 1.
         """
         groups = [(which,) for which, gradient in enumerate(gradients) if gradient is not None]
         d_input, d_weight, _ = gradients
-        if groups[:2] == [(0,), (1,)] and d_input.dim() > 1 and d_input.dtype == d_weight.dtype:
+        are_in_place = results[0] is None and results[1] is None
+        if groups[:2] == [(0,), (1,)] and are_in_place and d_input.dim() > 1 and d_input.dtype == d_weight.dtype:
             groups[:2] = [(0, 1)]
         for group in groups:
-            scaled = [gradients[which] for which in group]
+            scaled, result = [gradients[which] for which in group], results[group[0]]
             scaling = self._scalings.get(group)
             if scaling is None:
-                scaling = self._scalings[group] = _calls.Scaling(scaled, factor)
-            scaling.run(scaled, factor)
+                scaling = self._scalings[group] = _calls.Scaling(scaled, factor, result)
+            scaling.run(scaled, factor, result)
 
 
 def _no_entry() -> None:
