@@ -292,7 +292,7 @@ class Scaling:
         result: of one gradient, apart from it; None: each in its place.
     """
 
-    def __init__(self, gradients: Sequence[Tensor], factor: Tensor, result: Optional[Tensor]):
+    def __init__(self, gradients: Sequence[Tensor], factor: Tensor, result: Optional[Tensor] = None):
         self._device = device_of(factor)
         self._handle = _scaling_handle(self._device, (gradients[0] if result is None else result).dtype)
         self._run = library().tw_gradient_scaling_run if len(gradients) == 1 else library().tw_gradient_scaling_run_pair
@@ -300,7 +300,7 @@ class Scaling:
         self._slots = (DLTensor * len(tensors))(*(dl_tensor(self._device, tensor) for tensor in tensors))
         self._frames = []
 
-    def run(self, gradients: Sequence[Tensor], factor: Tensor, result: Optional[Tensor]) -> None:
+    def run(self, gradients: Sequence[Tensor], factor: Tensor, result: Optional[Tensor] = None) -> None:
         try:
             frame = self._frames.pop()
         except IndexError:
