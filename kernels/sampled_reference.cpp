@@ -45,10 +45,6 @@ void setLoss(SampledRow &row, const std::vector<double> &logits) {
   row.lse = top + std::log(sum);
 }
 
-} // namespace
-
-namespace {
-
 using Logits = std::vector<std::vector<double>>; ///< of each sampled row, all classes
 
 /// Threads share the classes, so that W is read once for all rows.

@@ -133,8 +133,7 @@ std::vector<Product> weightCandidates(const Scheme &scheme, const ProductShape &
 /// Hidden size from which on logits of which only sums are kept take large tiles that pairs share. Of more
 /// than one strip of those, 2048 is not yet deep: the loss alone of 2048×2048×50304 takes 0.967 of cuBLAS's
 /// product in turns, and 0.980 and 0.988 in large tiles, on one H200, 0.969 and 0.971 on another (2026-11-29,
-/// 28). Of 16384×2048×49155 turns take 0.995 of the time of large tiles, of
-/// 32768×2048×128256 0.998.
+/// 28). Turns take 0.995 of the time of large tiles for 16384×2048×49155, and 0.998 for 32768×2048×128256.
 int64_t deepSums(const ProductShape &shape, int64_t numberBytes) {
   constexpr int64_t kDeep = 2048, kDeepOfStrips = 2304;
   return numberBytes == 2 && shape.rows > kLargeTile.rows ? kDeepOfStrips : kDeep;
