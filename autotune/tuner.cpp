@@ -246,11 +246,18 @@ private:
     if (standings_.best()) base_ = standings_.best()->configuration;
   }
 
-  /// Whether it is faster than the untuned one was in any turn, or takes less memory: else chance would tell
-  /// which of them is kept.
-  bool replaces(const MeasuredConfiguration &measured, const MeasuredConfiguration &untuned) const {
-    return measured.configuration == heuristic_ || measured.milliseconds < untuned.spread.least ||
-           measured.workspaceBytes < untuned.workspaceBytes;
+  /// The frontier of those that raced last. The untuned configuration counts by its best turn, else chance
+  /// would tell which of them is used. What is not faster than that comes after it, if it takes less memory.
+  std::vector<MeasuredConfiguration> winnersOf(const std::vector<Configuration> &finalists) const {
+    std::vector<MeasuredConfiguration> counted;
+    for (const Configuration &finalist : finalists) {
+      counted.push_back(*standings_.find(finalist));
+      if (finalist == heuristic_) counted.back().milliseconds = counted.back().spread.least;
+    }
+    std::vector<MeasuredConfiguration> winners = frontier(std::move(counted));
+    for (MeasuredConfiguration &winner : winners)
+      winner = *standings_.find(winner.configuration);
+    return winners;
   }
 
   void finish() {
@@ -265,19 +272,15 @@ private:
     all.raceMilliseconds *= kFinalRaces;
     if (!stopped()) timeWhole(finalists, all);
 
-    const MeasuredConfiguration *untuned = standings_.find(heuristic_);
-    std::vector<MeasuredConfiguration> timedInTurn;
-    for (const Configuration &finalist : finalists)
-      if (const auto &measured = *standings_.find(finalist); !untuned || replaces(measured, *untuned))
-        timedInTurn.push_back(measured);
     TuningRecord &record = outcome_.record;
-    record.winners = frontier(timedInTurn);
+    record.winners = winnersOf(finalists);
     const auto isWinner = [&](const MeasuredConfiguration &measured) {
       return std::any_of(record.winners.begin(), record.winners.end(),
                          [&](const auto &w) { return w.configuration == measured.configuration; });
     };
     std::copy_if(standings_.all().begin(), standings_.all().end(), std::back_inserter(record.measured),
                  [&](const auto &measured) { return !isWinner(measured); });
+    const MeasuredConfiguration *untuned = standings_.find(heuristic_);
     record.heuristic =
         untuned ? *untuned : MeasuredConfiguration{heuristic_, 0, 0, tunable_.workspaceBytes(heuristic_)};
     record.key = tunable_.key();

@@ -62,7 +62,8 @@ struct TuningRecord {
   int64_t workspaceLimit = 0; ///< bytes that no configuration was to exceed; 0: no limit
 
   MeasuredConfiguration heuristic; ///< timed in turn with the winners; 0 repetitions when it failed
-  std::vector<MeasuredConfiguration> winners;  ///< the frontier, timed in turn
+  /// The frontier, timed in turn. The untuned configuration counts by its best turn.
+  std::vector<MeasuredConfiguration> winners;
   std::vector<MeasuredConfiguration> measured; ///< the others that were timed as a whole
   std::vector<MeasuredPart> parts;             ///< part by part, the fastest first
 
