@@ -70,7 +70,8 @@ lce::CombineSpec mergeSpec(ElementType element) {
 Kernel lceMergeShards(ElementType element) { return lce::mergeShards(mergeSpec(element)); }
 Kernel lceRescale(ElementType element) { return lce::rescale({element, kBlock.columns, isHalf(element)}); }
 Kernel lceFixUpAgain(ElementType element) { return lce::fixUpAgain({element, element, kBlock}); }
-Kernel lceScaleRows(ElementType element) { return lce::scaleRows(element); }
+Kernel lceRowsGain(ElementType) { return lce::rowsGain(); }
+Kernel lceScaleRows(ElementType element) { return lce::scaleRows({element}); }
 Kernel lceTranspose(ElementType) { return lce::transposeMatrix(ElementType::f32); }
 Kernel lceKeep(ElementType element) { return lce::keep({element, {32, kBlock.columns}, true}); }
 Kernel lceCopyRows(ElementType element) { return lce::copyRows(element, element); }
@@ -159,6 +160,8 @@ const std::vector<CatalogEntry> &kernelCatalog() {
       {"lce_rescale",
        "linear cross entropy: E of rows whose blocks have different shifts, in the row's unit, for f16",
        lceRescale},
+      {"lce_rows_gain", "linear cross entropy: the unit of rows of X that are scaled, for f16", lceRowsGain,
+       lce::rowsGainOptions},
       {"lce_scale_rows", "linear cross entropy: rows of X in units of the largest gradient, for f16",
        lceScaleRows},
       {"lce_transpose", "linear cross entropy: operands of dX and dW for TF32 on Hopper", lceTranspose},

@@ -10,8 +10,6 @@ constexpr double kLargestSum = 0x1p60;
 // too few, and 16384 of them take 20 µs to begin.
 constexpr int64_t kRows = 4;
 constexpr int kWarps = 4;
-// Of a row of E: its reciprocal is finite.
-constexpr double kLeastUnit = 0x1p-100;
 constexpr int64_t kWarpColumns = 128; ///< fp32 numbers, four a thread
 
 namespace {
@@ -86,15 +84,14 @@ Kernel joinSums(bool tellsUnits) {
     const Range rows = k.blockRows(total.dim(0), kRows), blocks = k.whole(sums.dim(1));
     const Tile asked = retry[rows], isWanted = asked > 0;
     k.ifThen(k.toCondition(max(asked, Axis::rows) > 0), [&] {
-      const double perUnit = tellsUnits ? kUnitOfE / kUnitOfRaised : 1;
-      const JoinedBlocks joined(sums.at(rows, blocks), tops.at(rows, blocks), shift[rows]);
-      k.store(total, rows, select(isWanted, perUnit * joined.total, total[rows]));
-      k.store(shift, rows, select(isWanted, joined.shift, shift[rows]));
-      if (!tellsUnits) return;
-      const Tile ofBlocks = max(tops.at(rows, blocks), Axis::columns);
-      const Tile isOne = min(tops.at(rows, blocks), Axis::columns) == ofBlocks;
-      const Tile ofRow = perUnit * exp(ofBlocks - joined.shift);
-      k.store(unit, rows, select(isOne & (ofRow > kLeastUnit), ofRow, 0));
+      const auto join = [&](const auto &joined) {
+        k.store(total, rows, select(isWanted, joined.total, total[rows]));
+        k.store(shift, rows, select(isWanted, joined.shift, shift[rows]));
+      };
+      if (!tellsUnits) return join(JoinedBlocks(sums.at(rows, blocks), tops.at(rows, blocks), shift[rows]));
+      const JoinedRaised joined(sums.at(rows, blocks), tops.at(rows, blocks), shift[rows]);
+      join(joined);
+      k.store(unit, rows, joined.unit);
     });
   });
 }

@@ -36,8 +36,8 @@ struct Parameters : RowParameters {
     sums = spec.hasTotals ? k.input("total", f32, 1) : k.input("sums", f32, 2);
     if (spec.finish) finish.emplace(k, *spec.finish, spec.hasTotals ? View() : sums);
     target = k.input("target", f32, 1);
-    const bool repairs = spec.finish && spec.finish->repairs && spec.finish->hasE;
-    shift = repairs ? k.output("shift", f32, 1) : k.input("shift", f32, 1);
+    const bool storesShifts = spec.finish && spec.finish->storesShifts();
+    shift = storesShifts ? k.output("shift", f32, 1) : k.input("shift", f32, 1);
     row = k.input("row", i32, 1), label = k.input("label", i32, 1);
     if (spec.outputs.best) tops = k.input("tops", f32, 2), best = k.input("best", i32, 2);
     for (int s = 0; s < kRowSums; ++s)
@@ -52,7 +52,7 @@ struct Parameters : RowParameters {
 /// A row's shift and sums, of which E's is in the unit of E.
 RowFinish::Row begin(KernelBuilder &k, const CombineSpec &spec, const Parameters &p, const Range &rows) {
   const Tile total = spec.hasTotals ? p.sums[rows] : sumOfBlocks(k, p.sums, rows);
-  return p.finish ? p.finish->finish(k, rows, p.shift, total) : RowFinish::Row{p.shift[rows], total, {}};
+  return p.finish ? p.finish->finish(k, rows, p.shift, total) : RowFinish::Row{p.shift[rows], total, {}, {}};
 }
 
 /// What follows from the sums. With a target shift, the distance is 0.
@@ -87,7 +87,10 @@ void combineRows(KernelBuilder &k, const CombineSpec &spec, const Parameters &p,
 
   p.storeLoss(spec, row, totals.loss);
   if (spec.outputs.best) storeBest(k, spec, p, rows, row);
-  if (spec.gradients) storeGradients(k, spec, p, rows, row, totals, 1 / kUnitOfE * begun.total);
+  if (!spec.gradients) return;
+  if (begun.unit.valid()) k.store(p.unitOfE, rows, begun.unit);
+  const Tile unit = begun.unit.valid() ? begun.unit : p.unit(rows);
+  storeGradients(k, spec, p, rows, row, totals, {1 / kUnitOfE * begun.total, unit});
 }
 
 } // namespace

@@ -20,7 +20,8 @@ void GradientParameters::declare(KernelBuilder &k, const CombineSpec &spec) {
   if (spec.gradients->scalesRows && !spec.gradients->inPlace) x = k.input("xc", spec.gradients->element, 2);
   if (!spec.terms.logitsAreProducts())
     rate = k.input("rate", f32, 1), targetRate = k.input("target_rate", f32, 1);
-  if (spec.gradients->fixUp == FixUp::rescale) unitOfE = k.input("unit_e", f32, 1);
+  if (spec.gradients->fixUp == FixUp::rescale)
+    unitOfE = spec.finish ? k.output("unit_e", f32, 1) : k.input("unit_e", f32, 1);
   scale = k.output("scale", f32, 1), oneHot = k.output("one_hot", f32, 1);
   if (spec.gradients->scalesRows) scaled = k.output("xs", spec.gradients->exponentials, 2);
   if (spec.gradients->inPlace) x = scaled;
@@ -63,23 +64,20 @@ Tile unitOf(const RowFacts &row, const RowTotals &totals, const Tile &other, con
 } // namespace
 
 void storeGradients(KernelBuilder &k, const CombineSpec &spec, const GradientParameters &p, const Range &rows,
-                    const RowFacts &row, const RowTotals &totals, const Tile &others, const OwnClasses *own) {
+                    const RowFacts &row, const RowTotals &totals, const RowsOfE &e, const OwnClasses *own) {
   const bool rated = p.rate.valid();
   const Tile rate = rated ? p.rate[rows] : Tile();
   const Tile v = own ? row.v * own->scale : row.v; // p_ij = v E_ij
   Tile perE = times(1 / kUnitOfE * v, rate);
   if (own && own->mend.valid()) perE = perE * own->mend;
-  if (!own && row.sums[static_cast<int>(RowSum::stored)].valid()) perE = perE * mend(row.sums, others);
+  if (!own && row.sums[static_cast<int>(RowSum::stored)].valid()) perE = perE * mend(row.sums, e.others);
   Tile ofP = factorOfP(totals);
   if (own && totals.moment.valid()) ofP = ofP + totals.moment * own->distance;
   const Tile factor = ofP * perE;
   Tile unit, perUnit; // 1
   if (spec.gradients->exponentials == ElementType::f16) {
     unit = unitOf(row, totals, own ? v * own->others : row.other, rate);
-    if (p.unitOfE.valid()) {
-      const Tile ofE = p.unitOfE[rows];
-      unit = select((row.number >= 0) & (ofE != 0.0), factor * ofE, unit);
-    }
+    if (e.unit.valid()) unit = select((row.number >= 0) & (e.unit != 0.0), factor * e.unit, unit);
     perUnit = select(unit == 0.0, 0, 1.0 / unit);
   }
   if (p.factor.valid()) k.store(p.factor, rows, times(factor, perUnit));

@@ -11,6 +11,8 @@ struct GradientParameters {
   View x, rate, targetRate, unitOfE, scale, oneHot, scaled, factor, moment, uniform, self;
 
   void declare(KernelBuilder &k, const CombineSpec &spec);
+  /// Of E, where another kernel has told it; else not valid.
+  Tile unit(const Range &rows) const { return unitOfE.valid() ? unitOfE[rows] : Tile(); }
 };
 
 /// Of rows whose classes ranks share, what is this rank's.
@@ -23,9 +25,15 @@ struct OwnClasses {
   Tile mend;     ///< Σ E over what of it is stored; not valid: 1
 };
 
-/// What a row's factors are stored as. `others`: Σ E. `own`: null where a call has all classes.
+/// What is known of rows of E.
+struct RowsOfE {
+  Tile others; ///< Σ E
+  Tile unit;   ///< `unit_e` of `joinSums`; not valid where E is no f16 to be rescaled
+};
+
+/// What a row's factors are stored as. `own`: null where a call has all classes.
 void storeGradients(KernelBuilder &k, const CombineSpec &spec, const GradientParameters &p, const Range &rows,
-                    const RowFacts &row, const RowTotals &totals, const Tile &others,
+                    const RowFacts &row, const RowTotals &totals, const RowsOfE &e,
                     const OwnClasses *own = nullptr);
 
 /// Rounding E moved a row's mass from one number to another, which a factor of the row undoes: then the

@@ -37,13 +37,15 @@ Kernel dWeight(const DWeightSpec &spec) {
       const View left = e.narrowed(ofRows, rows), right = xs.narrowed(ofRows, rows);
       const Tile product = spec.transposed ? dot(left.rows(classes), right.rows(hidden).transpose())
                                            : dot(left.columns(classes).transpose(), right.columns(hidden));
-      const Tile scaled = gain.valid() ? first(k, gain) * product : product;
       const bool isOwn = spec.place == OneHotPlace::label;
       const Tile place = isOwn ? select(slot[classes] >= 0, classes.positions(), -1) : slot[classes];
-      const Tile gradient = scaled + u.gather(place, hidden, spec.skipsAbsent);
+      // The product's registers take what is added. Had they been multiplied before, the products of both
+      // would live beside it, and rows of u would be read one number after the other.
+      const Tile sum = product + u.gather(place, hidden, spec.skipsAbsent);
+      const Tile gradient = gain.valid() ? first(k, gain) * sum : sum;
       if (!spec.uniform) return gradient;
-      const Tile sum = onlyRow(k, rowSum, hidden);
-      return gradient - (spec.classFactor ? classFactor[classes] * sum : sum);
+      const Tile common = onlyRow(k, rowSum, hidden);
+      return gradient - (spec.classFactor ? classFactor[classes] * common : common);
     };
     if (mode == Mode::add) {
       k.ifThen(rows != 0, [&, classes = classes, hidden = hidden] { k.add(dw, classes, hidden, part()); });

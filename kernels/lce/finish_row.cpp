@@ -12,6 +12,8 @@ namespace {
 // The roundings of many small numbers even out, so blocks of less than this part of their row count with the
 // sums of what they were before. Random logits have no block of more; a trained model's have five a row.
 constexpr double kHeavy = 0x1p-6;
+// Of a row of E: its reciprocal is finite.
+constexpr double kLeastUnit = 0x1p-100;
 
 /// 1 or 0: how often a loop runs that stands for a condition with results.
 Index once(KernelBuilder &k, const Tile &isTrue) {
@@ -21,11 +23,24 @@ Index once(KernelBuilder &k, const Tile &isTrue) {
 } // namespace
 
 std::string FinishSpec::str() const {
-  return std::string(repairs ? "repaired " : mends() ? "mended " : "") + (hasE ? block.str() : "sums");
+  return std::string(repairs   ? "repaired "
+                     : joins   ? "joined "
+                     : mends() ? "mended "
+                               : "") +
+         (hasE ? block.str() : "sums");
 }
 
 JoinedBlocks::JoinedBlocks(const Tile &sums, const Tile &tops, const Tile &least)
     : shift(max(max(tops, Axis::columns), least)), total(sum(sums * exp(tops - shift), Axis::columns)) {}
+
+JoinedRaised::JoinedRaised(const Tile &sums, const Tile &tops, const Tile &least) {
+  constexpr double kPerUnit = kUnitOfE / kUnitOfRaised;
+  const JoinedBlocks joined(sums, tops, least);
+  shift = joined.shift, total = kPerUnit * joined.total;
+  const Tile top = max(tops, Axis::columns), isOne = min(tops, Axis::columns) == top;
+  const Tile ofRow = kPerUnit * exp(top - shift);
+  unit = select(isOne & (ofRow > kLeastUnit), ofRow, 0);
+}
 
 Tile isComputed(KernelBuilder &k, const View &rowRange, const Range &blockRows) {
   const Tile first = rowRange[k.range(Axis::rows, k.constant(0), 1)];
@@ -51,7 +66,13 @@ Tile RowFinish::hasOwnShifts(KernelBuilder &k, const Range &row, const Tile &tot
 
 RowFinish::Row RowFinish::finish(KernelBuilder &k, const Range &row, const View &shift,
                                  const Tile &total) const {
-  Row found{shift[row], total, {}};
+  if (spec_.joins) {
+    const Range blocks = k.whole(sums_.dim(1));
+    const JoinedRaised joined(sums_.at(row, blocks), tops_.at(row, blocks), shift[row]);
+    k.store(shift, row, joined.shift);
+    return {joined.shift, joined.total, {}, joined.unit};
+  }
+  Row found{shift[row], total, {}, {}};
   Tile stored = total, bound = kHeavy * total;
   if (mayHaveOwnShifts()) {
     const Tile isAsked = hasOwnShifts(k, row, total);
@@ -61,7 +82,7 @@ RowFinish::Row RowFinish::finish(KernelBuilder &k, const Range &row, const View 
     };
     const std::vector<Tile> rowOf =
         k.forRange(k.constant(0), once(k, isAsked), 1, {found.shift, total, total}, repair);
-    found = {rowOf[0], rowOf[1], {}}, stored = rowOf[2];
+    found = {rowOf[0], rowOf[1], {}, {}}, stored = rowOf[2];
     if (spec_.hasE) k.store(shift, row, found.shift);
     bound = select(isAsked, std::numeric_limits<double>::infinity(), bound);
   }
@@ -78,7 +99,7 @@ RowFinish::Row RowFinish::withOneShift(KernelBuilder &k, const Range &row, const
     sums = select(isMended, 1 / kUnitOfMended * sums, sums), tops = select(isMended, tops, shift);
   }
   const JoinedBlocks joined(sums, tops, shift);
-  if (!spec_.hasE) return {joined.shift, joined.total, joined.total};
+  if (!spec_.hasE) return {joined.shift, joined.total, joined.total, {}};
   const int64_t columns = spec_.block.columns;
   const auto rescale = [&](const Index &begin, const std::vector<Tile> &sums) {
     const Range classes = k.range(Axis::columns, begin, columns);
@@ -88,7 +109,7 @@ RowFinish::Row RowFinish::withOneShift(KernelBuilder &k, const Range &row, const
     return std::vector<Tile>{sums[0] + sum(stored, Axis::columns)};
   };
   const Tile stored = k.forRange(k.constant(0), e_.dim(1), columns, {number(k, 0)}, rescale)[0];
-  return {joined.shift, joined.total, stored};
+  return {joined.shift, joined.total, stored, {}};
 }
 
 /// `total`, where sums of more than `bound` become those of E as stored. Where many blocks have so much, as

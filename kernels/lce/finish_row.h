@@ -15,6 +15,12 @@ struct JoinedBlocks {
   JoinedBlocks(const Tile &sums, const Tile &tops, const Tile &least);
 };
 
+/// The same of blocks whose shifts may be raised; Σ E is in the unit of E. `unit`: as `joinSums` tells it.
+struct JoinedRaised {
+  Tile shift, total, unit;
+  JoinedRaised(const Tile &sums, const Tile &tops, const Tile &least);
+};
+
 /// What finishes a row (see `FinishSpec`), and its parameters.
 class RowFinish {
 public:
@@ -23,6 +29,7 @@ public:
     Tile shift;
     Tile total;  ///< Σ E
     Tile stored; ///< the same of E as it is stored; none where there is no E
+    Tile unit;   ///< of a row whose blocks were joined
   };
 
   /// `sums`: of the blocks, where they are a parameter already.
@@ -33,7 +40,7 @@ public:
   Row finish(KernelBuilder &k, const Range &row, const View &shift, const Tile &total) const;
 
 private:
-  bool mayHaveOwnShifts() const { return spec_.repairs || spec_.mends(); }
+  bool mayHaveOwnShifts() const { return spec_.repairs || spec_.joins || spec_.mends(); }
   Tile hasOwnShifts(KernelBuilder &k, const Range &row, const Tile &total) const;
   Row withOneShift(KernelBuilder &k, const Range &row, const Tile &shift) const;
   Tile sumAsStored(KernelBuilder &k, const Range &row, const Tile &bound, const Tile &total) const;

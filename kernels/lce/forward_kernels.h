@@ -156,22 +156,25 @@ enum class FixUp {
 
 /// What is done with a row before its loss and its factors are made. E, of bf16, is summed up as stored, but
 /// for blocks with little of the row. `repairs`: rows of blocks in `retry_range` get one shift, where each
-/// block has taken its own largest logit. `mends()`: so do rows of blocks that were mended
-/// (`Shifts::mended`).
+/// block has taken its own largest logit. `joins`: all rows get what `joinSums` makes of blocks whose shifts
+/// may be raised, `unit_e` too. `mends()`: rows of blocks that were mended (`Shifts::mended`) get one shift.
 ///
 /// ([e C×V][, sums C×T][, tops C×T][, retry_range 2]), without `sums` where the kernel has them already
 struct FinishSpec {
   Block block; ///< of `forward`
   bool repairs = false;
-  bool hasE = true;                                ///< else there are sums alone
-  bool mends() const { return !hasE && !repairs; } ///< all that can be done with sums beside that
+  bool hasE = true; ///< else there are sums alone
+  bool joins = false;
+  bool mends() const { return !hasE && !repairs && !joins; } ///< all that can be done with sums beside that
+  bool storesShifts() const { return joins || (repairs && hasE); }
   std::string str() const;
 };
 
 /// Losses, and the factors of the gradients: r_i = g_i v_i, t_i = g_i (p_iy - 1), xs = r x; other terms as
 /// RowTotals says. With a fix-up pass, r goes to `factor` and scale becomes 1. For E in f16, scale is the
 /// unit of factor, moment and uniform, chosen so that no number of the row of E leaves f16's range. With
-/// `FixUp::rescale` it is r unit_e where a row's blocks have one shift, as then E stays what it is.
+/// `FixUp::rescale` it is r unit_e where a row's blocks have one shift, as then E stays what it is; unit_e is
+/// an output where `finish` joins blocks.
 /// `ranksLabels`: what `rankLabels` makes, too, by programs of their own: the grid's second axis counts
 /// `jobs`.
 ///
@@ -180,8 +183,8 @@ struct FinishSpec {
 /// (sums C×T or total C[, what `finish` takes], target C, [out] shift C, row C, label C[, tops C×T,
 ///  best C×T], each of `sums` C×T[, row_norm C], row terms, out row_loss N, out lse N[, out entropy N]
 ///  [, out argmax N, out correct N][, out top N, out norm N]
-///  [, validCount[, grad_output 1 or N], [xc C×H,] [rate C, target_rate C,] [unit_e C,] out scale C, out
-///  one_hot C[, out xs C×H]
+///  [, validCount[, grad_output 1 or N], [xc C×H,] [rate C, target_rate C,] [[out] unit_e C,] out scale C,
+///  out one_hot C[, out xs C×H]
 ///   [, out factor C[, out moment C]][, out uniform C][, out self C]][, jobs, out order C, out run C, out
 ///   slot V])
 struct CombineSpec {

@@ -6,12 +6,23 @@ namespace tilewright::lce {
 
 /// The kernels that make dX, dW and db from E. For the symbols see `forward_kernels.h`.
 
-/// Rows of X, each times its scale, in a unit in which the largest number of all is 2^14, so that rows of
-/// small numbers and small scales have f16's full precision: xs_i = xc_i scale_i / gain. largest_i = max_j
-/// |xc_ij|.
+/// The unit in which the largest number of all scaled rows of X is 2^14, and 1 where all scales are 0.
+/// largest_i = max_j |xc_ij|.
 ///
-/// (scale C, largest C, xc C×H, out xs C×H, out gain 1)
-Kernel scaleRows(ElementType element);
+/// (scale C, largest C, out gain 1)
+Kernel rowsGain();
+CompileOptions rowsGainOptions(TargetKind target); ///< that suit it
+
+/// Rows of X, each times its scale, in that unit, so that rows of small numbers and small scales have f16's
+/// full precision: xs_i = xc_i scale_i / gain. `makesGain`: each program finds the gain by itself, which of
+/// few rows takes less time than a launch.
+///
+/// (scale C, gain 1 or largest C, xc C×H, out xs C×H[, out gain 1])
+struct ScaleRowsSpec {
+  ElementType element;
+  bool makesGain = false;
+};
+Kernel scaleRows(const ScaleRowsSpec &spec);
 
 /// The tensor cores multiply TF32 from shared memory along the rows of both operands alone: for dX and dW
 /// matrices are transposed beforehand, which takes some percent of the product's time.
@@ -37,11 +48,12 @@ struct LabelRanks {
 enum class OneHotPlace { slot, label };
 
 /// u = Σ t_i x_i over each run of equal labels: the one-hot part of dW, for each label that occurs. u has a
-/// row for each sorted position, or for each class from `first_class` on. `scalesRows`: x_i becomes r_i x_i,
-/// the row that dW multiplies, besides. `reduction`: `reduceLoss` besides.
+/// row for each sorted position, or for each class from `first_class` on. `overGain`: u is over the gain that
+/// dW is multiplied by. `scalesRows`: x_i becomes r_i x_i, the row that dW multiplies, besides. `reduction`:
+/// `reduceLoss` besides.
 ///
-/// (x N×H, row C, one_hot C, order C, run C[, label C, first_class][, pieces P×H], out u C×H or V×H
-///  [, scale C, out xs C×H][, row_loss N, valid_count 1, out loss 1])
+/// (x N×H, row C, one_hot C, order C, run C[, label C, first_class][, pieces P×H][, gain 1],
+///  out u C×H or V×H[, scale C, out xs C×H][, row_loss N, valid_count 1, out loss 1])
 struct OneHotSumSpec {
   ElementType element;
   int64_t columns;       ///< of one program
@@ -49,6 +61,7 @@ struct OneHotSumSpec {
   OneHotPlace place = OneHotPlace::slot;
   Reduction reduction = Reduction::none;
   bool ofPieces = false; ///< `oneHotPieces` has summed parts of long runs
+  bool overGain = false;
   bool scalesRows = false;
 };
 Kernel oneHotSum(const OneHotSumSpec &spec);
@@ -120,7 +133,7 @@ struct Accumulation {
   std::string str() const;
 };
 
-/// A chunk's part of dW = [gain] Eᵀ·xs + the rows of u [- f_j Σ_i uniform_i x_i, f_j = 1 or class_factor].
+/// A chunk's part of dW = [gain] (Eᵀ·xs + the rows of u) [- f_j Σ_i uniform_i x_i, f_j = 1 or class_factor].
 ///
 /// (e C×V, xs C×H, u C×H or V×H, slot V, validCount, first[, gain 1][, row_sum 1×H[, class_factor V]],
 ///  [, partial V×H], out dw V×H); `transposed`: e is V×C, and xs H×C

@@ -184,7 +184,7 @@ Kernel mergeShards(const CombineSpec &spec) {
     if (spec.outputs.best) p.storeBest(spec, row, merged.top, merged.argmax);
     if (!spec.gradients) return;
     const OwnClasses own = ownClasses(k, p, rows, told, merged);
-    storeGradients(k, spec, p, rows, row, totals, merged.others, &own);
+    storeGradients(k, spec, p, rows, row, totals, {merged.others, p.unit(rows)}, &own);
   });
 }
 

@@ -64,7 +64,8 @@ Tile noSum(const Range &hidden) { return cast(hidden.positions(), ElementType::f
 std::string specialisationOf(const OneHotSumSpec &spec) {
   return std::string(elementName(spec.element)) + (spec.place == OneHotPlace::label ? ",of classes," : ",") +
          std::to_string(spec.positions) + "x" + std::to_string(spec.columns) +
-         (spec.ofPieces ? ",of pieces" : "") + (spec.scalesRows ? ",scales rows" : "") +
+         (spec.ofPieces ? ",of pieces" : "") + (spec.overGain ? ",over gain" : "") +
+         (spec.scalesRows ? ",scales rows" : "") +
          (spec.reduction == Reduction::none   ? ""
           : spec.reduction == Reduction::mean ? ",mean"
                                               : ",sum");
@@ -72,7 +73,7 @@ std::string specialisationOf(const OneHotSumSpec &spec) {
 
 /// Of `oneHotSum`, in their order.
 struct Parameters {
-  View x, number, oneHot, order, run, label, pieces, u, scale, scaled;
+  View x, number, oneHot, order, run, label, pieces, gain, u, scale, scaled;
   Index firstClass;
 
   Parameters(KernelBuilder &k, const OneHotSumSpec &spec) {
@@ -82,6 +83,7 @@ struct Parameters {
     if (spec.place == OneHotPlace::label)
       label = k.input("label", ElementType::i32, 1), firstClass = k.index("first_class");
     if (spec.ofPieces) pieces = k.input("pieces", ElementType::f32, 2);
+    if (spec.overGain) gain = k.input("gain", ElementType::f32, 1);
     u = k.output("u", ElementType::f32, 2);
     if (!spec.scalesRows) return;
     scale = k.input("scale", ElementType::f32, 1), scaled = k.output("xs", spec.element, 2);
@@ -156,17 +158,19 @@ Kernel oneHotSum(const OneHotSumSpec &spec) {
     const auto ofRows = [&, hidden = hidden](const Tile &row) {
       return oneHotTerms(p.x, p.number, p.oneHot, row, hidden);
     };
+    const Tile perGain = spec.overGain ? 1.0 / first(k, p.gain) : Tile();
     std::vector<Tile> terms; // all of them asked for before one is stored
     for (const SortedRow &row : rows)
       terms.push_back(ofRows(row.row));
     Tile sum = terms[0];
     for (std::size_t i = 1; i < rows.size(); ++i) {
-      k.scatter(p.u, select(rows[i].position == rows[i - 1].end, rows[i - 1].place, -1), hidden, sum);
+      k.scatter(p.u, select(rows[i].position == rows[i - 1].end, rows[i - 1].place, -1), hidden,
+                times(sum, perGain));
       sum = terms[i] + select(rows[i].isHead, 0, sum);
     }
     const SortedRow &last = rows.back();
     k.scatter(p.u, select(last.row >= 0, last.place, -1), hidden,
-              addRest(k, p, spec, last, hidden, sum, ofRows));
+              times(addRest(k, p, spec, last, hidden, sum, ofRows), perGain));
   });
 }
 

@@ -2,20 +2,49 @@
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
+namespace {
 
-Kernel scaleRows(ElementType element) {
-  return defineKernel("lce_scale_rows", elementName(element), [element](KernelBuilder &k) {
+Tile gainOf(KernelBuilder &k, const View &scale, const View &largest) {
+  const Range all = k.whole(scale.dim(0));
+  const Tile unit = 0x1p-14 * max(abs(scale[all]) * largest[all], Axis::columns);
+  return select(unit == 0, 1, unit);
+}
+
+void storeGain(KernelBuilder &k, const View &gain, const Tile &value) {
+  k.store(gain, k.range(Axis::rows, k.constant(0), 1), value);
+}
+
+} // namespace
+
+Kernel rowsGain() {
+  return defineKernel("lce_rows_gain", "", [](KernelBuilder &k) {
     const View scale = k.input("scale", ElementType::f32, 1),
                largest = k.input("largest", ElementType::f32, 1);
-    const View x = k.input("xc", element, 2);
-    const View scaled = k.output("xs", element, 2), gain = k.output("gain", ElementType::f32, 1);
+    const View gain = k.output("gain", ElementType::f32, 1);
+    storeGain(k, gain, gainOf(k, scale, largest));
+  });
+}
+
+CompileOptions rowsGainOptions(TargetKind target) {
+  CompileOptions options;
+  if (target == TargetKind::cpu) return options;
+  options.schedule.warps = 8;
+  options.schedule.rowBlock = 2048;
+  return options;
+}
+
+Kernel scaleRows(const ScaleRowsSpec &spec) {
+  const std::string specialisation = std::string(elementName(spec.element)) + (spec.makesGain ? ",gain" : "");
+  return defineKernel("lce_scale_rows", specialisation, [spec](KernelBuilder &k) {
+    const View scale = k.input("scale", ElementType::f32, 1);
+    const View from = k.input(spec.makesGain ? "largest" : "gain", ElementType::f32, 1);
+    const View x = k.input("xc", spec.element, 2), scaled = k.output("xs", spec.element, 2);
+    const View made = spec.makesGain ? k.output("gain", ElementType::f32, 1) : View();
 
     const Range rows = k.blockRows(x.dim(0), kRowsPerProgram), hidden = k.whole(x.dim(1));
-    const Range all = k.whole(scale.dim(0));
-    const Tile unit = 0x1p-14 * max(abs(scale[all]) * largest[all], Axis::columns);
-    k.store(scaled, rows, hidden, select(unit > 0, scale[rows] / unit, 0) * x.at(rows, hidden));
-    k.ifThen(k.toCondition(k.toTile(rows.begin, ElementType::i32) == 0),
-             [&] { k.store(gain, k.range(Axis::rows, k.constant(0), 1), unit); });
+    const Tile gain = spec.makesGain ? gainOf(k, scale, from) : first(k, from);
+    k.store(scaled, rows, hidden, scale[rows] / gain * x.at(rows, hidden));
+    if (spec.makesGain) k.ifThen(rows.begin == k.constant(0), [&] { storeGain(k, made, gain); });
   });
 }
 

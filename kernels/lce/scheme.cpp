@@ -94,7 +94,9 @@ Scheme schemeFor(const Request &request, Variant variant) {
   const bool isMended = s.shifts == Shifts::mended;
   s.repairsShifts = s.shifts != Shifts::raised && !isMended && s.pass == CallPass::fused;
   s.checksWithLogits = checksWithLogitsOf(s);
-  s.joinsSums = s.fixUp == FixUp::rescale || (s.wantsTotalsAlone && !s.checksWithLogits && !isMended);
+  s.joinsWithLosses = s.fixUp == FixUp::rescale && hasAtMost(s, kFewRows);
+  s.joinsSums = (s.fixUp == FixUp::rescale && !s.joinsWithLosses) ||
+                (s.wantsTotalsAlone && !s.checksWithLogits && !isMended);
   s.hasTotals = s.joinsSums || (s.finishesRows && s.repairsShifts && !s.checksWithLogits);
   s.flushesSmall = s.flushSmallProbabilities && s.exponentials != ElementType::f32;
   return s;
@@ -118,6 +120,7 @@ std::string Scheme::str() const {
   say(fixUp == FixUp::inPlace, "fix-up in place");
   say(fixUp == FixUp::again, "fix-up by another product");
   say(fixUp == FixUp::rescale, "fix-up by scaling of rows out of range");
+  say(joinsWithLosses, "joined with losses");
   say(checksWithLogits, "checked with logits");
   say(hasTotals, "totals before losses");
   for (int sum = 0; sum < kRowSums; ++sum)

@@ -43,6 +43,7 @@ struct Scheme : Request {
   bool wantsTotalsAlone = false; ///< the forward product tells sums and nothing else
   bool hasTotals = false;        ///< S itself is known before losses are, not the sums of blocks alone
   bool joinsSums = false;        ///< of blocks that may have shifts of their own
+  bool joinsWithLosses = false;  ///< of few rows the kernel of the losses does so
   /// Few rows need no launch between logits and losses: the kernel of the logits finds sums that are out of
   /// range, and that of the losses adds up the blocks' sums.
   bool checksWithLogits = false;

@@ -63,6 +63,27 @@ TEST(FewRows, TakeEightLaunches) {
                           "lce_one_hot_sum", "lce_dw", "lce_dx_total"));
 }
 
+lce::Request ofF16(lce::Request request) {
+  request.element = ElementType::f16, request.dHidden = request.dWeight = ElementType::f16;
+  return request;
+}
+
+// Shifts come of a sample of the classes, rows whose blocks differ are rescaled, and dW has a unit of its
+// own.
+TEST(FewRows, OfF16TakeElevenLaunches) {
+  EXPECT_THAT(stepsOf(ofF16(training(256, 1024, 32768))),
+              ElementsAre("lce_gather_rows", "lce_sample_classes", "lce_sample_tops", "lce_forward",
+                          "lce_combine", "lce_rescale", "lce_scale_rows", "lce_dx_parts", "lce_one_hot_sum",
+                          "lce_dw", "lce_dx_total"));
+}
+
+// Blocks of many rows are joined by a kernel that has several rows a program, and no program asks for the
+// scales of all rows but one.
+TEST(ManyRows, OfF16AreJoinedAndScaledApart) {
+  EXPECT_THAT(stepsOf(ofF16(training(4096, 1024, 32768))),
+              AllOf(Contains("lce_join_sums"), Contains("lce_rows_gain"), Contains("lce_scale_rows")));
+}
+
 // Of so few rows as 256, blocks whose sums are out of range need no other product.
 TEST(FewRows, OfALossAloneTakeFourOrFive) {
   lce::Request request = training(256, 1024, 32768);

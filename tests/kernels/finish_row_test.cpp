@@ -177,6 +177,59 @@ TEST_P(FinishRow, JoinsTheSumsOfALossAlone) {
   }
 }
 
+/// What the product of logits leaves of rows of f16, of which every other one's shift is too small for some
+/// of its blocks.
+struct Raised {
+  Numbers shift = Numbers(kRows), sums = Numbers(kRows * kBlocks), tops = Numbers(kRows * kBlocks);
+
+  explicit Raised(const Made &made) {
+    for (int64_t i = 0; i < kRows; ++i) {
+      const double largest = *std::max_element(&made.tops[i * kBlocks], &made.tops[i * kBlocks] + kBlocks);
+      shift[i] = static_cast<float>(largest - (i % 2 ? 1 : lce::kMostAboveShift + 1));
+      for (int64_t block = 0; block < kBlocks; ++block) {
+        const double top = made.tops[i * kBlocks + block];
+        double &from = tops[i * kBlocks + block];
+        from = top > shift[i] + lce::kMostAboveShift ? top : shift[i];
+        const int64_t begin = block * kBlock.columns, end = std::min(begin + kBlock.columns, kClasses);
+        for (int64_t j = begin; j < end; ++j)
+          if (made.isOther(i, j))
+            sums[i * kBlocks + block] += lce::kUnitOfRaised * std::exp(made.logits[i * kClasses + j] - from);
+      }
+    }
+  }
+};
+
+// E of a row whose blocks have one shift stays what it is, and its scale undoes E's unit; else E is yet to
+// become the gradient in the row's unit.
+TEST_P(FinishRow, JoinsBlocksWhoseShiftsMayBeRaised) {
+  constexpr ElementType f16 = ElementType::f16;
+  Made made(3);
+  const Raised raised(made);
+  lce::CombineSpec spec{lce::CombineSpec::Gradients{f16, f16, {}, lce::FixUp::rescale, false}};
+  spec.finish = {kBlock, false, false, true};
+  const DeviceTensor sums = blocks(raised.sums), tops = blocks(raised.tops);
+  const DeviceTensor row = rowNumbers(), label = vector(i32, made.label), target = vector(f32, made.shift);
+  const DeviceTensor valid = vector(i32, {static_cast<double>(kRows)}), unit = result(), factor = result();
+  shift = vector(f32, raised.shift), loss = result(), lse = result(), scale = result(), oneHot = result();
+  launches.launch(lce::combine(spec),
+                  {sums.ref(), tops.ref(), target.ref(), shift.ref(), row.ref(), label.ref(), loss.ref(),
+                   lse.ref(), valid.ref(), unit.ref(), scale.ref(), oneHot.ref(), factor.ref()});
+  const Numbers shifts = shift.get(), losses = loss.get(), units = unit.get(), scales = scale.get(),
+                targets = oneHot.get(), factors = factor.get();
+  for (int64_t i = 0; i < kRows; ++i) {
+    SCOPED_TRACE(testing::Message() << "row " << i);
+    const double mass = made.others(i, made.target(i)), other = mass / (1 + mass);
+    const double *from = &raised.tops[i * kBlocks];
+    EXPECT_EQ(shifts[i], *std::max_element(from, from + kBlocks));
+    EXPECT_NEAR(losses[i], std::log1p(mass), 1e-6 * std::log1p(mass));
+    EXPECT_NEAR(targets[i], -other, 1e-6 * other);
+    const double unitOfE = i % 2 ? lce::kUnitOfE / lce::kUnitOfRaised : 0;
+    EXPECT_EQ(units[i], unitOfE);
+    const double e = i % 2 ? lce::kUnitOfRaised : lce::kUnitOfE * factors[i];
+    EXPECT_NEAR(scales[i] * e * made.others(i, shifts[i]), other, 1e-5 * other);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, FinishRow, testing::ValuesIn(directDevices()),
                          [](const auto &info) { return info.param; });
 

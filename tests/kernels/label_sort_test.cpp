@@ -231,6 +231,8 @@ protected:
     const int64_t pieceCount = (of.rows + lce::kRunPiece - 1) / lce::kRunPiece;
     auto pieces = DeviceTensor::matrix(device, f32, pieceCount, of.hidden);
     pieces.poison();
+    constexpr double kGain = 0.3;
+    const auto gain = DeviceTensor::vector(device, f32, std::vector<double>{kGain});
     launches.launch(lce::oneHotPieces(f32, columns),
                     {x_.ref(), row_.ref(), oneHot_.ref(), m.label.ref(), m.order.ref(), m.run.ref(),
                      m.slot.ref(), pieces.ref()},
@@ -238,7 +240,7 @@ protected:
     const Labels slot = integers(m.slot);
     for (const lce::OneHotPlace place : {lce::OneHotPlace::label, lce::OneHotPlace::slot})
       for (const int64_t positions : {1, 8})
-        for (const bool ofPieces : {false, true}) {
+        for (const auto &[ofPieces, overGain] : {std::pair{false, false}, {true, false}, {true, true}}) {
           const bool ofClasses = place == lce::OneHotPlace::label;
           const int64_t first = ofClasses && positions == 8 ? of.classes / 2 : 0; // of a slice of the classes
           auto u = DeviceTensor::matrix(device, f32, ofClasses ? of.classes - first : of.rows, of.hidden);
@@ -247,18 +249,20 @@ protected:
                                                    m.run.ref()};
           if (ofClasses) arguments.insert(arguments.end(), {m.label.ref(), first});
           if (ofPieces) arguments.push_back(pieces.ref());
+          if (overGain) arguments.push_back(gain.ref());
           arguments.push_back(u.ref());
           lce::OneHotSumSpec spec{f32, columns, positions, place};
-          spec.ofPieces = ofPieces;
+          spec.ofPieces = ofPieces, spec.overGain = overGain;
           launches.launch(lce::oneHotSum(spec), arguments, lce::oneHotSumOptions());
           std::vector<double> got(want.size(), 0), wanted = want;
           std::fill_n(wanted.begin(), first * of.hidden, 0);
           const std::vector<double> sums = u.get();
           for (int64_t c = first; c < of.classes; ++c)
             for (int64_t h = 0; slot[c] >= 0 && h < of.hidden; ++h)
-              got[c * of.hidden + h] = sums[(ofClasses ? c - first : slot[c]) * of.hidden + h];
+              got[c * of.hidden + h] =
+                  (overGain ? kGain : 1) * sums[(ofClasses ? c - first : slot[c]) * of.hidden + h];
           EXPECT_LT(relativeError(got, wanted), 1e-5)
-              << positions << " positions" << (ofPieces ? ", pieces" : "");
+              << positions << " positions" << (ofPieces ? ", pieces" : "") << (overGain ? ", gain" : "");
         }
     checkLabelSums(m, label, oneHot, oneHot_, of.classes);
   }

@@ -107,18 +107,35 @@ TEST_P(SampleClasses, AndRowsOfXComeInAUnitWithRoom) {
       largest[i] = std::max(largest[i], std::abs(x[i * kHidden + k]));
   }
   scale[7] = 0;
-  const DeviceTensor scaled = DeviceTensor::matrix(device, f16, kRows, kHidden);
-  const DeviceTensor gain = DeviceTensor::vector(device, f32, 1);
-  launches.launch(lce::scaleRows(f16), {vector(f32, scale).ref(), vector(f32, largest).ref(),
-                                        matrix(kRows, x).ref(), scaled.ref(), gain.ref()});
-  const Numbers got = scaled.get();
-  for (int64_t i = 0; i < kRows; ++i) {
-    const Numbers row(&got[i * kHidden], &got[i * kHidden] + kHidden);
-    Numbers want(&x[i * kHidden], &x[i * kHidden] + kHidden);
-    for (double &number : want)
-      number *= scale[i] / gain.get()[0];
-    EXPECT_LT(relativeError(row, want, 1e-30), 0x1p-11) << i;
+  const DeviceTensor scales = vector(f32, scale), most = vector(f32, largest), rows = matrix(kRows, x);
+  for (const bool makesGain : {false, true}) {
+    const DeviceTensor scaled = DeviceTensor::matrix(device, f16, kRows, kHidden);
+    const DeviceTensor gain = DeviceTensor::vector(device, f32, 1);
+    if (makesGain) {
+      launches.launch(lce::scaleRows({f16, true}),
+                      {scales.ref(), most.ref(), rows.ref(), scaled.ref(), gain.ref()});
+    } else {
+      launches.launch(lce::rowsGain(), {scales.ref(), most.ref(), gain.ref()},
+                      lce::rowsGainOptions(device.target().kind));
+      launches.launch(lce::scaleRows({f16}), {scales.ref(), gain.ref(), rows.ref(), scaled.ref()});
+    }
+    const Numbers got = scaled.get();
+    for (int64_t i = 0; i < kRows; ++i) {
+      const Numbers row(&got[i * kHidden], &got[i * kHidden] + kHidden);
+      Numbers want(&x[i * kHidden], &x[i * kHidden] + kHidden);
+      for (double &number : want)
+        number *= scale[i] / gain.get()[0];
+      EXPECT_LT(relativeError(row, want, 1e-30), 0x1p-11) << i;
+    }
   }
+}
+
+// Else what is added to the products would be over 0.
+TEST_P(SampleClasses, TheUnitIsOneWhereAllScalesAreZero) {
+  const DeviceTensor none = vector(f32, Numbers(kRows, 0)), most = vector(f32, Numbers(kRows, 1));
+  const DeviceTensor gain = DeviceTensor::vector(device, f32, 1);
+  launches.launch(lce::rowsGain(), {none.ref(), most.ref(), gain.ref()});
+  EXPECT_EQ(gain.get()[0], 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, SampleClasses, testing::ValuesIn(directDevices()),

@@ -144,11 +144,11 @@ CombineSpec combineSpec(const Emitter &m) {
 }
 
 void emitCombination(Emitter &m) {
-  const bool mends = m.s.shifts == Shifts::mended;
-  const bool finishes = m.s.finishesRows || m.s.checksWithLogits || mends;
+  const bool mends = m.s.shifts == Shifts::mended, joins = m.s.joinsWithLosses;
+  const bool finishes = m.s.finishesRows || m.s.checksWithLogits || mends || joins;
   StepArguments arguments = m.arguments().tensor(m.s.hasTotals ? tensor::total : tensor::sums);
   if (m.s.finishesRows) arguments.tensor(tensor::e);
-  if (mends) arguments.tensor(tensor::tops);
+  if (mends || joins) arguments.tensor(tensor::tops);
   if (finishes && m.s.repairsShifts) {
     if (m.s.hasTotals) arguments.tensor(tensor::sums);
     arguments.tensor(tensor::tops).tensor(tensor::rowRange, kRetried);
@@ -161,7 +161,7 @@ void emitCombination(Emitter &m) {
   addCombineArguments(m, arguments);
   CombineSpec spec = combineSpec(m);
   spec.ranksLabels = ranksInCombine(m.s, m.c);
-  if (finishes) spec.finish = {m.c.forward.block, m.s.repairsShifts, m.s.finishesRows};
+  if (finishes) spec.finish = {m.c.forward.block, m.s.repairsShifts, m.s.finishesRows, joins};
   if (m.target == TargetKind::cpu) spec.rowsAtOnce = kRowsOnCpu;
   if (spec.ranksLabels) arguments.index(kCombineJobs).tensors({tensor::order, tensor::run, tensor::slot});
   m.launch(m.kernel(combine(spec), combineOptions(m.target, rowsAreShort(m))), arguments);

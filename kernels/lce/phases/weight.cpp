@@ -68,6 +68,8 @@ void oneHotSums(Emitter &m, TensorId u, int64_t first, int64_t count) {
   if (spec.place == OneHotPlace::label) arguments.tensor(m.ownLabels()).index(m.firstClass());
   spec.ofPieces = m.has(tensor::pieces);
   if (spec.ofPieces) arguments.tensor(tensor::pieces, m.pieceRows(), {first, count});
+  spec.overGain = m.s.normalisesRows;
+  if (spec.overGain) arguments.tensor(tensor::gain);
   arguments.tensor(u, {}, {0, count});
   spec.scalesRows = scalesBesideOneHotSums(m.s, m.c);
   if (spec.scalesRows) arguments.tensor(tensor::scale).tensor(tensor::xs, {}, {first, count});
@@ -218,6 +220,17 @@ void sortRows(Emitter &m) {
   m.launch(sort, m.arguments().tensors({m.ownLabels(), tensor::order, tensor::run, tensor::slot}));
 }
 
+void scaleRowsOfX(Emitter &m, TensorId rows) {
+  const int kernel = m.kernel(scaleRows({m.s.element, comparesAllPairs(m.s, m.c)}));
+  if (comparesAllPairs(m.s, m.c)) {
+    m.launch(kernel, m.arguments().tensors({tensor::scale, tensor::largest, rows, tensor::xs, tensor::gain}));
+    return;
+  }
+  m.launch(m.kernel(rowsGain(), rowsGainOptions(m.target)),
+           m.arguments().tensors({tensor::scale, tensor::largest, tensor::gain}));
+  m.launch(kernel, m.arguments().tensors({tensor::scale, tensor::gain, rows, tensor::xs}));
+}
+
 } // namespace
 
 void emitSort(Emitter &m) {
@@ -232,9 +245,7 @@ void emitSort(Emitter &m) {
   }
   const TensorId rows = m.s.hasSecondPass ? tensor::allX : tensor::xc;
   if (m.s.normalisesRows && m.s.rows == 0) m.fill(tensor::gain, 0); // no program of scaleRows would store it
-  if (m.s.normalisesRows)
-    m.launch(m.kernel(scaleRows(m.s.element)),
-             m.arguments().tensors({tensor::scale, tensor::largest, rows, tensor::xs, tensor::gain}));
+  if (m.s.normalisesRows) scaleRowsOfX(m, rows);
   if (m.has(tensor::rowSum))
     emitSumOfRows(m, rows, tensor::uniform, tensor::rowSum, tensor::rowPart0, m.c.weightRows(m.s));
 }
