@@ -6,21 +6,25 @@ namespace tilewright::lce {
 
 /// The kernels that make dX, dW and db from E. For the symbols see `forward_kernels.h`.
 
-/// The unit in which the largest number of all scaled rows of X is 2^14, and 1 where all scales are 0.
-/// largest_i = max_j |xc_ij|.
+/// The unit in which the largest number of all scaled rows of X is 2^14, so that rows of small numbers and
+/// small scales have f16's full precision; 1 where all scales are 0. largest_i = max_j |xc_ij|.
 ///
 /// (scale C, largest C, out gain 1)
 Kernel rowsGain();
 CompileOptions rowsGainOptions(TargetKind target); ///< that suit it
+/// The same in a kernel that has these parameters.
+Tile gainOf(KernelBuilder &k, const View &scale, const View &largest);
 
-/// Rows of X, each times its scale, in that unit, so that rows of small numbers and small scales have f16's
-/// full precision: xs_i = xc_i scale_i / gain. `makesGain`: each program finds the gain by itself, which of
-/// few rows takes less time than a launch.
+/// Where a kernel that needs the gain has it from. Of few rows that each program finds it by itself takes
+/// less time than a launch; the first one stores it.
+enum class Gain { none, given, made };
+
+/// Rows of X, each times its scale, over the gain: xs_i = xc_i scale_i / gain.
 ///
 /// (scale C, gain 1 or largest C, xc C×H, out xs C×H[, out gain 1])
 struct ScaleRowsSpec {
   ElementType element;
-  bool makesGain = false;
+  Gain gain = Gain::given;
 };
 Kernel scaleRows(const ScaleRowsSpec &spec);
 
@@ -48,12 +52,13 @@ struct LabelRanks {
 enum class OneHotPlace { slot, label };
 
 /// u = Σ t_i x_i over each run of equal labels: the one-hot part of dW, for each label that occurs. u has a
-/// row for each sorted position, or for each class from `first_class` on. `overGain`: u is over the gain that
-/// dW is multiplied by. `scalesRows`: x_i becomes r_i x_i, the row that dW multiplies, besides. `reduction`:
-/// `reduceLoss` besides.
+/// row for each sorted position, or for each class from `first_class` on. `scalesRows`: x_i becomes r_i x_i,
+/// the row that dW multiplies, besides. `gain`: both are over the gain, which dW is multiplied by; it is made
+/// only where rows are scaled. `reduction`: `reduceLoss` besides.
 ///
 /// (x N×H, row C, one_hot C, order C, run C[, label C, first_class][, pieces P×H][, gain 1],
-///  out u C×H or V×H[, scale C, out xs C×H][, row_loss N, valid_count 1, out loss 1])
+///  out u C×H or V×H[, scale C, out xs C×H[, largest C, out gain 1]][, row_loss N, valid_count 1, out loss
+///  1])
 struct OneHotSumSpec {
   ElementType element;
   int64_t columns;       ///< of one program
@@ -61,7 +66,7 @@ struct OneHotSumSpec {
   OneHotPlace place = OneHotPlace::slot;
   Reduction reduction = Reduction::none;
   bool ofPieces = false; ///< `oneHotPieces` has summed parts of long runs
-  bool overGain = false;
+  Gain gain = Gain::none;
   bool scalesRows = false;
 };
 Kernel oneHotSum(const OneHotSumSpec &spec);

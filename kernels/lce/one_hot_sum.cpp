@@ -62,9 +62,10 @@ Tile oneHotTerms(const View &x, const View &number, const View &oneHot, const Ti
 Tile noSum(const Range &hidden) { return cast(hidden.positions(), ElementType::f32) * 0.0; }
 
 std::string specialisationOf(const OneHotSumSpec &spec) {
+  constexpr const char *gains[] = {"", ",over gain", ",makes gain"};
   return std::string(elementName(spec.element)) + (spec.place == OneHotPlace::label ? ",of classes," : ",") +
          std::to_string(spec.positions) + "x" + std::to_string(spec.columns) +
-         (spec.ofPieces ? ",of pieces" : "") + (spec.overGain ? ",over gain" : "") +
+         (spec.ofPieces ? ",of pieces" : "") + gains[static_cast<int>(spec.gain)] +
          (spec.scalesRows ? ",scales rows" : "") +
          (spec.reduction == Reduction::none   ? ""
           : spec.reduction == Reduction::mean ? ",mean"
@@ -73,7 +74,7 @@ std::string specialisationOf(const OneHotSumSpec &spec) {
 
 /// Of `oneHotSum`, in their order.
 struct Parameters {
-  View x, number, oneHot, order, run, label, pieces, gain, u, scale, scaled;
+  View x, number, oneHot, order, run, label, pieces, gain, u, scale, scaled, largest;
   Index firstClass;
 
   Parameters(KernelBuilder &k, const OneHotSumSpec &spec) {
@@ -83,10 +84,18 @@ struct Parameters {
     if (spec.place == OneHotPlace::label)
       label = k.input("label", ElementType::i32, 1), firstClass = k.index("first_class");
     if (spec.ofPieces) pieces = k.input("pieces", ElementType::f32, 2);
-    if (spec.overGain) gain = k.input("gain", ElementType::f32, 1);
+    if (spec.gain == Gain::given) gain = k.input("gain", ElementType::f32, 1);
     u = k.output("u", ElementType::f32, 2);
     if (!spec.scalesRows) return;
     scale = k.input("scale", ElementType::f32, 1), scaled = k.output("xs", spec.element, 2);
+    if (spec.gain != Gain::made) return;
+    largest = k.input("largest", ElementType::f32, 1), gain = k.output("gain", ElementType::f32, 1);
+  }
+
+  /// Not valid where there is none.
+  Tile gainOfRows(KernelBuilder &k) const {
+    if (largest.valid()) return gainOf(k, scale, largest);
+    return gain.valid() ? first(k, gain) : Tile();
   }
 };
 
@@ -129,10 +138,10 @@ Tile addRest(KernelBuilder &k, const Parameters &p, const OneHotSumSpec &spec, c
       [&](const Range &pieces, const Index &last) { return p.pieces.narrowed(0, last).at(pieces, hidden); });
 }
 
-/// By the program of the first rows and columns.
-void reduceLosses(KernelBuilder &k, const LossReduction &losses, const Range &place, const Range &hidden) {
+/// What the program of the first rows and columns does.
+void ifFirst(KernelBuilder &k, const Range &place, const Range &hidden, const std::function<void()> &body) {
   const auto isFirst = [&](const Range &range) { return range.begin == k.constant(0); };
-  k.ifThen(isFirst(place), [&] { k.ifThen(isFirst(hidden), [&] { losses.store(); }); });
+  k.ifThen(isFirst(place), [&] { k.ifThen(isFirst(hidden), body); });
 }
 
 } // namespace
@@ -152,13 +161,18 @@ Kernel oneHotSum(const OneHotSumSpec &spec) {
     if (spec.reduction != Reduction::none) losses.emplace(k, spec.reduction == Reduction::mean);
 
     const auto [block, hidden] = k.block(p.order.dim(0), p.x.dim(1), spec.positions, spec.columns);
-    if (losses) reduceLosses(k, *losses, block, hidden);
-    if (spec.scalesRows) k.store(p.scaled, block, hidden, p.scale[block] * p.scaled.at(block, hidden));
+    if (losses) ifFirst(k, block, hidden, [&] { losses->store(); });
+    const Tile gain = p.gainOfRows(k), perGain = gain.valid() ? 1.0 / gain : Tile();
+    if (spec.gain == Gain::made)
+      ifFirst(k, block, hidden, [&] { k.store(p.gain, k.range(Axis::rows, k.constant(0), 1), gain); });
+    if (spec.scalesRows) {
+      const Tile scale = gain.valid() ? p.scale[block] / gain : p.scale[block];
+      k.store(p.scaled, block, hidden, scale * p.scaled.at(block, hidden));
+    }
     const std::vector<SortedRow> rows = sortedRows(k, p, block.begin, spec.positions);
     const auto ofRows = [&, hidden = hidden](const Tile &row) {
       return oneHotTerms(p.x, p.number, p.oneHot, row, hidden);
     };
-    const Tile perGain = spec.overGain ? 1.0 / first(k, p.gain) : Tile();
     std::vector<Tile> terms; // all of them asked for before one is stored
     for (const SortedRow &row : rows)
       terms.push_back(ofRows(row.row));

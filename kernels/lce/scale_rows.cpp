@@ -2,7 +2,6 @@
 #include "kernels/loss/dsl_helpers.h"
 
 namespace tilewright::lce {
-namespace {
 
 Tile gainOf(KernelBuilder &k, const View &scale, const View &largest) {
   const Range all = k.whole(scale.dim(0));
@@ -10,11 +9,9 @@ Tile gainOf(KernelBuilder &k, const View &scale, const View &largest) {
   return select(unit == 0, 1, unit);
 }
 
-void storeGain(KernelBuilder &k, const View &gain, const Tile &value) {
+static void storeGain(KernelBuilder &k, const View &gain, const Tile &value) {
   k.store(gain, k.range(Axis::rows, k.constant(0), 1), value);
 }
-
-} // namespace
 
 Kernel rowsGain() {
   return defineKernel("lce_rows_gain", "", [](KernelBuilder &k) {
@@ -34,17 +31,18 @@ CompileOptions rowsGainOptions(TargetKind target) {
 }
 
 Kernel scaleRows(const ScaleRowsSpec &spec) {
-  const std::string specialisation = std::string(elementName(spec.element)) + (spec.makesGain ? ",gain" : "");
-  return defineKernel("lce_scale_rows", specialisation, [spec](KernelBuilder &k) {
+  const bool makes = spec.gain == Gain::made;
+  const std::string specialisation = std::string(elementName(spec.element)) + (makes ? ",makes gain" : "");
+  return defineKernel("lce_scale_rows", specialisation, [spec, makes](KernelBuilder &k) {
     const View scale = k.input("scale", ElementType::f32, 1);
-    const View from = k.input(spec.makesGain ? "largest" : "gain", ElementType::f32, 1);
+    const View from = k.input(makes ? "largest" : "gain", ElementType::f32, 1);
     const View x = k.input("xc", spec.element, 2), scaled = k.output("xs", spec.element, 2);
-    const View made = spec.makesGain ? k.output("gain", ElementType::f32, 1) : View();
+    const View made = makes ? k.output("gain", ElementType::f32, 1) : View();
 
     const Range rows = k.blockRows(x.dim(0), kRowsPerProgram), hidden = k.whole(x.dim(1));
-    const Tile gain = spec.makesGain ? gainOf(k, scale, from) : first(k, from);
+    const Tile gain = makes ? gainOf(k, scale, from) : first(k, from);
     k.store(scaled, rows, hidden, scale[rows] / gain * x.at(rows, hidden));
-    if (spec.makesGain) k.ifThen(rows.begin == k.constant(0), [&] { storeGain(k, made, gain); });
+    if (makes) k.ifThen(rows.begin == k.constant(0), [&] { storeGain(k, made, gain); });
   });
 }
 

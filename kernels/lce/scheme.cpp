@@ -81,7 +81,8 @@ Scheme schemeFor(const Request &request, Variant variant) {
   const bool isSame = s.element == s.exponentials;
   s.scalesRows = s.dWeight && !s.recompute && (s.fixUp == FixUp::none || !isSame);
   s.normalisesRows = s.dWeight && s.exponentials == ElementType::f16;
-  s.scalesInPlace = s.scalesRows && isSame && !s.terms.labelSmoothing && !s.terms.margin;
+  const bool isScaled = s.scalesRows || (s.normalisesRows && !s.recompute);
+  s.scalesInPlace = isScaled && isSame && !s.terms.labelSmoothing && !s.terms.margin;
   s.transposes = s.tf32 && s.aligned && !s.recompute;
   s.scalesExponentials = !s.recompute || s.exponentials == ElementType::f16;
   s.isUniformRankOne = s.wantsGradients() && s.terms.labelSmoothing && s.fixUp != FixUp::again;
@@ -127,7 +128,7 @@ std::string Scheme::str() const {
     say(rowSums[sum], rowSumName(sum));
   say(finishesRows, "rows finished with their losses");
   say(isUniformRankOne, "uniform part added to products");
-  say(scalesRows, scalesInPlace ? "rows scaled in place" : "rows scaled apart");
+  say(scalesRows || scalesInPlace, scalesInPlace ? "rows scaled in place" : "rows scaled apart");
   say(normalisesRows, "dw normalised");
   say(hasSecondPass, "second pass for dw and db");
   return text;

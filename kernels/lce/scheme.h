@@ -34,7 +34,7 @@ struct Scheme : Request {
   FixUp fixUp = FixUp::none;   ///< what E becomes before the products of the gradients
   bool scalesRows = false;     ///< a chunk's rows of X are multiplied for dW
   bool normalisesRows = false; ///< and dW is multiplied once more: neither these rows nor E have f32's range
-  bool scalesInPlace = false;  ///< and nothing asks afterwards for what the rows were
+  bool scalesInPlace = false;  ///< either, where nothing asks afterwards for what the rows were
   bool scalesExponentials = false; ///< what db is made of has still to be multiplied by a factor of its row
   bool isUniformRankOne =
       false; ///< the gradient that all classes of a row get alike is added to the products

@@ -140,7 +140,7 @@ private:
     vector(tensor::rowRange, "rowRange", i32, 4, {phase::gather, s_.isShard() ? summed : phase::hiddenParts});
     ofKept(tensor::shift, "shift", phase::gather, phase::fixUp);
     if (s_.fixUp == FixUp::rescale) sample();
-    if (s_.normalisesRows) ofKept(tensor::largest, "largest", phase::gather, phase::sort);
+    if (s_.normalisesRows) ofKept(tensor::largest, "largest", phase::gather, phase::weight);
     if (s_.terms.margin) ofKept(tensor::rowNorm, "rowNorm", phase::gather, phase::fixUp);
     if (s_.wantsGradients() && !s_.terms.logitsAreProducts()) {
       ofChunk(tensor::rate, "rate", f32, phase::gather, phase::combine);
@@ -243,7 +243,7 @@ private:
     const Lifetime life =
         second ? Lifetime{phase::copyRows, phase::ownSlices} : Lifetime{phase::combine, phase::weight};
     const bool apart =
-        s_.normalisesRows || s_.element != s_.exponentials || (s_.scalesRows && !s_.scalesInPlace);
+        s_.element != s_.exponentials || ((s_.normalisesRows || s_.scalesRows) && !s_.scalesInPlace);
     if (second) allRows();
     if (apart)
       matrix(tensor::xs, "xs", s_.exponentials, kept_, h_, h_, life, second ? Extent::whole : Extent::chunk);

@@ -252,7 +252,7 @@ protected:
           if (overGain) arguments.push_back(gain.ref());
           arguments.push_back(u.ref());
           lce::OneHotSumSpec spec{f32, columns, positions, place};
-          spec.ofPieces = ofPieces, spec.overGain = overGain;
+          spec.ofPieces = ofPieces, spec.gain = overGain ? lce::Gain::given : lce::Gain::none;
           launches.launch(lce::oneHotSum(spec), arguments, lce::oneHotSumOptions());
           std::vector<double> got(want.size(), 0), wanted = want;
           std::fill_n(wanted.begin(), first * of.hidden, 0);

@@ -112,7 +112,7 @@ TEST_P(SampleClasses, AndRowsOfXComeInAUnitWithRoom) {
     const DeviceTensor scaled = DeviceTensor::matrix(device, f16, kRows, kHidden);
     const DeviceTensor gain = DeviceTensor::vector(device, f32, 1);
     if (makesGain) {
-      launches.launch(lce::scaleRows({f16, true}),
+      launches.launch(lce::scaleRows({f16, lce::Gain::made}),
                       {scales.ref(), most.ref(), rows.ref(), scaled.ref(), gain.ref()});
     } else {
       launches.launch(lce::rowsGain(), {scales.ref(), most.ref(), gain.ref()},
@@ -128,6 +128,27 @@ TEST_P(SampleClasses, AndRowsOfXComeInAUnitWithRoom) {
       EXPECT_LT(relativeError(row, want, 1e-30), 0x1p-11) << i;
     }
   }
+}
+
+// In place, by the kernel of the one-hot sums; here no row has a label, so there are none.
+TEST_P(SampleClasses, AndRowsOfXAreScaledAlikeBesideTheOneHotSums) {
+  const DeviceTensor rows = matrix(kRows, numbers(kRows * kHidden)), scaled = matrix(kRows, rows.get());
+  const DeviceTensor scale = vector(f32, numbers(kRows)), largest = vector(f32, Numbers(kRows, 4));
+  const DeviceTensor gain = DeviceTensor::vector(device, f32, 1),
+                     apart = DeviceTensor::vector(device, f32, 1);
+  const DeviceTensor want = DeviceTensor::matrix(device, f16, kRows, kHidden);
+  launches.launch(lce::scaleRows({f16, lce::Gain::made}),
+                  {scale.ref(), largest.ref(), rows.ref(), want.ref(), apart.ref()});
+  const DeviceTensor none = vector(i32, Numbers(kRows, 0)), oneHot = vector(f32, Numbers(kRows, 1));
+  const DeviceTensor u = DeviceTensor::matrix(device, f32, kRows, kHidden);
+  lce::OneHotSumSpec spec{f16, 64};
+  spec.scalesRows = true, spec.gain = lce::Gain::made;
+  launches.launch(lce::oneHotSum(spec),
+                  {rows.ref(), none.ref(), oneHot.ref(), none.ref(), none.ref(), u.ref(), scale.ref(),
+                   scaled.ref(), largest.ref(), gain.ref()},
+                  lce::oneHotSumOptions());
+  EXPECT_EQ(gain.get(), apart.get());
+  EXPECT_EQ(scaled.get(), want.get());
 }
 
 // Else what is added to the products would be over 0.

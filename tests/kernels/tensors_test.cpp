@@ -9,10 +9,10 @@ TEST(Scheme, SaysWhatWasChosen) {
   Request p = problem(5000, 24, 1000, ElementType::f16);
   p.tensorCores = true;
   EXPECT_EQ(chunked(p).str(), "E f16, shifts of a sample, fix-up by scaling of rows out of range, totals "
-                              "before losses, dw normalised");
+                              "before losses, rows scaled in place, dw normalised");
   p.rows = 1000;
   EXPECT_EQ(chunked(p).str(), "E f16, shifts of a sample, fix-up by scaling of rows out of range, joined "
-                              "with losses, dw normalised");
+                              "with losses, rows scaled in place, dw normalised");
   p.element = ElementType::bf16;
   p.flushSmallProbabilities = p.terms.labelSmoothing = true;
   EXPECT_EQ(recomputed(p).str(), "E bf16, small ones flushed, shifts of rows, repaired, checked with logits, "

@@ -68,11 +68,13 @@ void oneHotSums(Emitter &m, TensorId u, int64_t first, int64_t count) {
   if (spec.place == OneHotPlace::label) arguments.tensor(m.ownLabels()).index(m.firstClass());
   spec.ofPieces = m.has(tensor::pieces);
   if (spec.ofPieces) arguments.tensor(tensor::pieces, m.pieceRows(), {first, count});
-  spec.overGain = m.s.normalisesRows;
-  if (spec.overGain) arguments.tensor(tensor::gain);
-  arguments.tensor(u, {}, {0, count});
   spec.scalesRows = scalesBesideOneHotSums(m.s, m.c);
+  if (m.s.normalisesRows)
+    spec.gain = spec.scalesRows && comparesAllPairs(m.s, m.c) ? Gain::made : Gain::given;
+  if (spec.gain == Gain::given) arguments.tensor(tensor::gain);
+  arguments.tensor(u, {}, {0, count});
   if (spec.scalesRows) arguments.tensor(tensor::scale).tensor(tensor::xs, {}, {first, count});
+  if (spec.gain == Gain::made) arguments.tensors({tensor::largest, tensor::gain});
   if (first == 0 && reducesBesideOneHotSums(m.s, m.c)) {
     spec.reduction = m.s.reduction;
     arguments.tensors({tensor::rowLoss, tensor::validCount, tensor::loss});
@@ -220,15 +222,18 @@ void sortRows(Emitter &m) {
   m.launch(sort, m.arguments().tensors({m.ownLabels(), tensor::order, tensor::run, tensor::slot}));
 }
 
-void scaleRowsOfX(Emitter &m, TensorId rows) {
-  const int kernel = m.kernel(scaleRows({m.s.element, comparesAllPairs(m.s, m.c)}));
-  if (comparesAllPairs(m.s, m.c)) {
-    m.launch(kernel, m.arguments().tensors({tensor::scale, tensor::largest, rows, tensor::xs, tensor::gain}));
-    return;
-  }
-  m.launch(m.kernel(rowsGain(), rowsGainOptions(m.target)),
-           m.arguments().tensors({tensor::scale, tensor::largest, tensor::gain}));
-  m.launch(kernel, m.arguments().tensors({tensor::scale, tensor::gain, rows, tensor::xs}));
+/// The gain, and rows of X over it, but for what the kernel of the one-hot sums does.
+void normaliseRows(Emitter &m, TensorId rows) {
+  if (m.s.rows == 0) m.fill(tensor::gain, 0); // which no program would store
+  const bool isMade = comparesAllPairs(m.s, m.c);
+  if (!isMade)
+    m.launch(m.kernel(rowsGain(), rowsGainOptions(m.target)),
+             m.arguments().tensors({tensor::scale, tensor::largest, tensor::gain}));
+  if (scalesBesideOneHotSums(m.s, m.c)) return;
+  StepArguments arguments = m.arguments().tensor(tensor::scale);
+  arguments.tensor(isMade ? tensor::largest : tensor::gain).tensors({rows, tensor::xs});
+  if (isMade) arguments.tensor(tensor::gain);
+  m.launch(m.kernel(scaleRows({m.s.element, isMade ? Gain::made : Gain::given})), arguments);
 }
 
 } // namespace
@@ -244,8 +249,7 @@ void emitSort(Emitter &m) {
              arguments.tensor(tensor::pieces, m.pieceRows()));
   }
   const TensorId rows = m.s.hasSecondPass ? tensor::allX : tensor::xc;
-  if (m.s.normalisesRows && m.s.rows == 0) m.fill(tensor::gain, 0); // no program of scaleRows would store it
-  if (m.s.normalisesRows) scaleRowsOfX(m, rows);
+  if (m.s.normalisesRows) normaliseRows(m, rows);
   if (m.has(tensor::rowSum))
     emitSumOfRows(m, rows, tensor::uniform, tensor::rowSum, tensor::rowPart0, m.c.weightRows(m.s));
 }
