@@ -47,7 +47,7 @@ Kernel lceCheckShifts(ElementType) { return lce::checkShifts(true); }
 Kernel lceCombine(ElementType element) {
   lce::CombineSpec::Gradients gradients{element, element, kMean};
   lce::CombineSpec spec{gradients};
-  if (finishesRows(element)) spec.finish = {kBlock, true}, spec.hasTotals = true;
+  if (finishesRows(element)) spec.finish = {kBlock, lce::OwnShifts::retried}, spec.hasTotals = true;
   if (element == ElementType::f32) spec.sums = kStored;
   if (!isHalf(element)) return lce::combine(spec);
   gradients.fixUp = lce::FixUp::rescale;

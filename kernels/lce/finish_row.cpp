@@ -23,11 +23,8 @@ Index once(KernelBuilder &k, const Tile &isTrue) {
 } // namespace
 
 std::string FinishSpec::str() const {
-  return std::string(repairs   ? "repaired "
-                     : joins   ? "joined "
-                     : mends() ? "mended "
-                               : "") +
-         (hasE ? block.str() : "sums");
+  constexpr const char *texts[] = {"", "repaired ", "mended ", "joined "};
+  return texts[static_cast<int>(ownShifts)] + (hasE ? block.str() : "sums");
 }
 
 JoinedBlocks::JoinedBlocks(const Tile &sums, const Tile &tops, const Tile &least)
@@ -51,22 +48,22 @@ Tile isComputed(KernelBuilder &k, const View &rowRange, const Range &blockRows) 
 
 RowFinish::RowFinish(KernelBuilder &k, const FinishSpec &spec, const View &sums) : spec_(spec), sums_(sums) {
   if (spec.hasE) e_ = k.output("e", ElementType::bf16, 2);
-  if (!mayHaveOwnShifts()) return;
+  if (spec.ownShifts == OwnShifts::none) return;
   if (!sums_.valid()) sums_ = k.input("sums", ElementType::f32, 2);
   tops_ = k.input("tops", ElementType::f32, 2);
-  if (spec.repairs) rowRange_ = k.input("retry_range", ElementType::i32, 1);
+  if (spec.ownShifts == OwnShifts::retried) rowRange_ = k.input("retry_range", ElementType::i32, 1);
 }
 
 /// Whether blocks of the row may have shifts of their own: a 1×1 truth value.
 Tile RowFinish::hasOwnShifts(KernelBuilder &k, const Range &row, const Tile &total) const {
-  if (spec_.mends()) return total > kLeastMended;
+  if (spec_.ownShifts == OwnShifts::mended) return total > kLeastMended;
   const int64_t rows = spec_.block.rows;
   return isComputed(k, rowRange_, k.range(Axis::rows, row.begin / rows * rows, rows));
 }
 
 RowFinish::Row RowFinish::finish(KernelBuilder &k, const Range &row, const View &shift,
                                  const Tile &total) const {
-  if (spec_.joins) {
+  if (spec_.ownShifts == OwnShifts::raised) {
     const Range blocks = k.whole(sums_.dim(1));
     const JoinedRaised joined(sums_.at(row, blocks), tops_.at(row, blocks), shift[row]);
     k.store(shift, row, joined.shift);
@@ -74,7 +71,7 @@ RowFinish::Row RowFinish::finish(KernelBuilder &k, const Range &row, const View 
   }
   Row found{shift[row], total, {}, {}};
   Tile stored = total, bound = kHeavy * total;
-  if (mayHaveOwnShifts()) {
+  if (spec_.ownShifts != OwnShifts::none) {
     const Tile isAsked = hasOwnShifts(k, row, total);
     const auto repair = [&](const Index &, const std::vector<Tile> &) {
       const Row repaired = withOneShift(k, row, found.shift);
@@ -94,7 +91,7 @@ RowFinish::Row RowFinish::finish(KernelBuilder &k, const Range &row, const View 
 RowFinish::Row RowFinish::withOneShift(KernelBuilder &k, const Range &row, const Tile &shift) const {
   const Range blocks = k.whole(sums_.dim(1));
   Tile sums = sums_.at(row, blocks), tops = tops_.at(row, blocks);
-  if (spec_.mends()) {
+  if (spec_.ownShifts == OwnShifts::mended) {
     const Tile isMended = sums > kLeastMended;
     sums = select(isMended, 1 / kUnitOfMended * sums, sums), tops = select(isMended, tops, shift);
   }

@@ -40,7 +40,6 @@ public:
   Row finish(KernelBuilder &k, const Range &row, const View &shift, const Tile &total) const;
 
 private:
-  bool mayHaveOwnShifts() const { return spec_.repairs || spec_.joins || spec_.mends(); }
   Tile hasOwnShifts(KernelBuilder &k, const Range &row, const Tile &total) const;
   Row withOneShift(KernelBuilder &k, const Range &row, const Tile &shift) const;
   Tile sumAsStored(KernelBuilder &k, const Range &row, const Tile &bound, const Tile &total) const;

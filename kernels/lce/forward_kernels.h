@@ -154,19 +154,27 @@ enum class FixUp {
   rescale  ///< the same, but where a row's blocks have different shifts, E times a factor of row and block
 };
 
-/// What is done with a row before its loss and its factors are made. E, of bf16, is summed up as stored, but
-/// for blocks with little of the row. `repairs`: rows of blocks in `retry_range` get one shift, where each
-/// block has taken its own largest logit. `joins`: all rows get what `joinSums` makes of blocks whose shifts
-/// may be raised, `unit_e` too. `mends()`: rows of blocks that were mended (`Shifts::mended`) get one shift.
+/// Which blocks of a row may have shifts of their own when its loss is made.
+enum class OwnShifts {
+  none,
+  retried, ///< of rows in `retry_range` all: their largest logits
+  mended,  ///< those that had to (`Shifts::mended`)
+  raised   ///< any of them (`Shifts::raised`)
+};
+
+/// What is done with a row before its loss and its factors are made. If its blocks have shifts of their own
+/// it gets one; where they are raised, `unit_e`, too, as `joinSums` tells it. E, of bf16, is summed up as
+/// stored, but for blocks with little of the row.
 ///
 /// ([e C×V][, sums C×T][, tops C×T][, retry_range 2]), without `sums` where the kernel has them already
 struct FinishSpec {
   Block block; ///< of `forward`
-  bool repairs = false;
+  OwnShifts ownShifts = OwnShifts::none;
   bool hasE = true; ///< else there are sums alone
-  bool joins = false;
-  bool mends() const { return !hasE && !repairs && !joins; } ///< all that can be done with sums beside that
-  bool storesShifts() const { return joins || (repairs && hasE); }
+  /// Others ask for the row's shift afterwards.
+  bool storesShifts() const {
+    return ownShifts == OwnShifts::raised || (ownShifts == OwnShifts::retried && hasE);
+  }
   std::string str() const;
 };
 

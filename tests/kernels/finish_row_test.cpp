@@ -97,7 +97,7 @@ protected:
   void combine(const Made &made, bool hasTotals) {
     lce::CombineSpec spec{lce::CombineSpec::Gradients{bf16, bf16, {}}};
     spec.gradients->scalesRows = false;
-    spec.finish = {kBlock, true}, spec.hasTotals = hasTotals;
+    spec.finish = {kBlock, lce::OwnShifts::retried}, spec.hasTotals = hasTotals;
     e = DeviceTensor::matrix(device, bf16, kRows, kClasses, made.e), shift = vector(f32, made.shift);
     loss = result(), lse = result(), scale = result(), oneHot = result();
     const DeviceTensor total = vector(f32, made.total), sums = blocks(made.sums), tops = blocks(made.tops);
@@ -161,7 +161,7 @@ TEST_P(FinishRow, UndoesWhatRoundingDidToTheMassOfARow) {
 TEST_P(FinishRow, JoinsTheSumsOfALossAlone) {
   Made made(3);
   lce::CombineSpec spec;
-  spec.finish = {kBlock, true, false};
+  spec.finish = {kBlock, lce::OwnShifts::retried, false};
   for (int64_t i = 0; i < kRows * kBlocks; ++i)
     if (!isMadeAgain(i / kBlocks)) made.tops[i] = std::numeric_limits<double>::quiet_NaN(); // nobody wrote it
   const DeviceTensor sums = blocks(made.sums), tops = blocks(made.tops);
@@ -206,7 +206,7 @@ TEST_P(FinishRow, JoinsBlocksWhoseShiftsMayBeRaised) {
   Made made(3);
   const Raised raised(made);
   lce::CombineSpec spec{lce::CombineSpec::Gradients{f16, f16, {}, lce::FixUp::rescale, false}};
-  spec.finish = {kBlock, false, false, true};
+  spec.finish = {kBlock, lce::OwnShifts::raised, false};
   const DeviceTensor sums = blocks(raised.sums), tops = blocks(raised.tops);
   const DeviceTensor row = rowNumbers(), label = vector(i32, made.label), target = vector(f32, made.shift);
   const DeviceTensor valid = vector(i32, {static_cast<double>(kRows)}), unit = result(), factor = result();

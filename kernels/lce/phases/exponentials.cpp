@@ -143,15 +143,26 @@ CombineSpec combineSpec(const Emitter &m) {
   return spec;
 }
 
+/// What the kernel of the losses does with rows before, if anything.
+static std::optional<FinishSpec> finishOf(const Emitter &m) {
+  const bool mends = m.s.shifts == Shifts::mended;
+  if (!m.s.finishesRows && !m.s.checksWithLogits && !mends && !m.s.joinsWithLosses) return std::nullopt;
+  const OwnShifts ownShifts = m.s.joinsWithLosses ? OwnShifts::raised
+                              : mends             ? OwnShifts::mended
+                              : m.s.repairsShifts ? OwnShifts::retried
+                                                  : OwnShifts::none;
+  return FinishSpec{m.c.forward.block, ownShifts, m.s.finishesRows};
+}
+
 void emitCombination(Emitter &m) {
-  const bool mends = m.s.shifts == Shifts::mended, joins = m.s.joinsWithLosses;
-  const bool finishes = m.s.finishesRows || m.s.checksWithLogits || mends || joins;
+  CombineSpec spec = combineSpec(m);
+  spec.finish = finishOf(m);
   StepArguments arguments = m.arguments().tensor(m.s.hasTotals ? tensor::total : tensor::sums);
   if (m.s.finishesRows) arguments.tensor(tensor::e);
-  if (mends || joins) arguments.tensor(tensor::tops);
-  if (finishes && m.s.repairsShifts) {
+  if (spec.finish && spec.finish->ownShifts != OwnShifts::none) {
     if (m.s.hasTotals) arguments.tensor(tensor::sums);
-    arguments.tensor(tensor::tops).tensor(tensor::rowRange, kRetried);
+    arguments.tensor(tensor::tops);
+    if (spec.finish->ownShifts == OwnShifts::retried) arguments.tensor(tensor::rowRange, kRetried);
   }
   arguments.tensors({tensor::target, tensor::shift, tensor::row, tensor::compactLabel});
   if (m.s.outputs.best) arguments.tensors({tensor::tops, tensor::best});
@@ -159,9 +170,7 @@ void emitCombination(Emitter &m) {
     arguments.tensor(tensor::rowSums + sum);
   if (m.s.wantsGradients()) arguments.tensor(tensor::rowNorm);
   addCombineArguments(m, arguments);
-  CombineSpec spec = combineSpec(m);
   spec.ranksLabels = ranksInCombine(m.s, m.c);
-  if (finishes) spec.finish = {m.c.forward.block, m.s.repairsShifts, m.s.finishesRows, joins};
   if (m.target == TargetKind::cpu) spec.rowsAtOnce = kRowsOnCpu;
   if (spec.ranksLabels) arguments.index(kCombineJobs).tensors({tensor::order, tensor::run, tensor::slot});
   m.launch(m.kernel(combine(spec), combineOptions(m.target, rowsAreShort(m))), arguments);
