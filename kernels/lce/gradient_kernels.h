@@ -7,7 +7,7 @@ namespace tilewright::lce {
 /// The kernels that make dX, dW and db from E. For the symbols see `forward_kernels.h`.
 
 /// The unit in which the largest number of all scaled rows of X is 2^14, so that rows of small numbers and
-/// small scales have f16's full precision; 1 where all scales are 0. largest_i = max_j |xc_ij|.
+/// small scales have f16's full precision; at least 2^-60. largest_i = max_j |xc_ij|.
 ///
 /// (scale C, largest C, out gain 1)
 Kernel rowsGain();

@@ -3,10 +3,14 @@
 
 namespace tilewright::lce {
 
+// What is less is below f16's range and, as a gradient, next to nothing; and the targets' part of dW, which
+// is over the gain, may be up to 2^67.
+constexpr double kLeastGain = 0x1p-60;
+
 Tile gainOf(KernelBuilder &k, const View &scale, const View &largest) {
   const Range all = k.whole(scale.dim(0));
   const Tile unit = 0x1p-14 * max(abs(scale[all]) * largest[all], Axis::columns);
-  return select(unit == 0, 1, unit);
+  return select(unit < kLeastGain, kLeastGain, unit); // NaN stays
 }
 
 static void storeGain(KernelBuilder &k, const View &gain, const Tile &value) {

@@ -151,12 +151,16 @@ TEST_P(SampleClasses, AndRowsOfXAreScaledAlikeBesideTheOneHotSums) {
   EXPECT_EQ(scaled.get(), want.get());
 }
 
-// Else what is added to the products would be over 0.
-TEST_P(SampleClasses, TheUnitIsOneWhereAllScalesAreZero) {
-  const DeviceTensor none = vector(f32, Numbers(kRows, 0)), most = vector(f32, Numbers(kRows, 1));
-  const DeviceTensor gain = DeviceTensor::vector(device, f32, 1);
-  launches.launch(lce::rowsGain(), {none.ref(), most.ref(), gain.ref()});
-  EXPECT_EQ(gain.get()[0], 1);
+// What is added to the products is over it, too, and need not be small where all scales are: with a z-loss
+// the target's gradient is not 0 where it has all of the row's mass.
+TEST_P(SampleClasses, TheUnitIsNotSoSmallThatTheTargetsPartOverflows) {
+  for (const double scale : {0.0, 0x1p-109}) {
+    const DeviceTensor scales = vector(f32, Numbers(kRows, scale)),
+                       most = vector(f32, Numbers(kRows, 0x1p-4));
+    const DeviceTensor gain = DeviceTensor::vector(device, f32, 1);
+    launches.launch(lce::rowsGain(), {scales.ref(), most.ref(), gain.ref()});
+    EXPECT_EQ(gain.get()[0], 0x1p-60) << scale;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, SampleClasses, testing::ValuesIn(directDevices()),
