@@ -163,8 +163,7 @@ Kernel oneHotSum(const OneHotSumSpec &spec) {
     const auto [block, hidden] = k.block(p.order.dim(0), p.x.dim(1), spec.positions, spec.columns);
     if (losses) ifFirst(k, block, hidden, [&] { losses->store(); });
     const Tile gain = p.gainOfRows(k), perGain = gain.valid() ? 1.0 / gain : Tile();
-    if (spec.gain == Gain::made)
-      ifFirst(k, block, hidden, [&] { k.store(p.gain, k.range(Axis::rows, k.constant(0), 1), gain); });
+    if (spec.gain == Gain::made) ifFirst(k, block, hidden, [&] { storeFirst(k, p.gain, gain); });
     if (spec.scalesRows) {
       const Tile scale = gain.valid() ? p.scale[block] / gain : p.scale[block];
       k.store(p.scaled, block, hidden, scale * p.scaled.at(block, hidden));

@@ -13,16 +13,12 @@ Tile gainOf(KernelBuilder &k, const View &scale, const View &largest) {
   return select(unit < kLeastGain, kLeastGain, unit); // NaN stays
 }
 
-static void storeGain(KernelBuilder &k, const View &gain, const Tile &value) {
-  k.store(gain, k.range(Axis::rows, k.constant(0), 1), value);
-}
-
 Kernel rowsGain() {
   return defineKernel("lce_rows_gain", "", [](KernelBuilder &k) {
     const View scale = k.input("scale", ElementType::f32, 1),
                largest = k.input("largest", ElementType::f32, 1);
     const View gain = k.output("gain", ElementType::f32, 1);
-    storeGain(k, gain, gainOf(k, scale, largest));
+    storeFirst(k, gain, gainOf(k, scale, largest));
   });
 }
 
@@ -46,7 +42,7 @@ Kernel scaleRows(const ScaleRowsSpec &spec) {
     const Range rows = k.blockRows(x.dim(0), kRowsPerProgram), hidden = k.whole(x.dim(1));
     const Tile gain = makes ? gainOf(k, scale, from) : first(k, from);
     k.store(scaled, rows, hidden, scale[rows] / gain * x.at(rows, hidden));
-    if (makes) k.ifThen(rows.begin == k.constant(0), [&] { storeGain(k, made, gain); });
+    if (makes) k.ifThen(rows.begin == k.constant(0), [&] { storeFirst(k, made, gain); });
   });
 }
 

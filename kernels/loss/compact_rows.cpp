@@ -186,7 +186,7 @@ RowCompaction::Rows RowCompaction::compact(const Range &rows,
 
   k.ifThen(rows.begin == k.constant(0), [&] {
     const AllRows all = spec_.counted ? counted.all() : uncounted.all();
-    k.store(validCount_, k.range(Axis::rows, k.constant(0), 1), all.valid);
+    storeFirst(k, validCount_, all.valid);
     storeLabelStatus(k, status_, label_, test, all.firstBad, sequence_);
     if (first) first(all.valid);
   });

@@ -34,6 +34,9 @@ inline Tile count(KernelBuilder &k, const Tile &truth) {
 inline Tile first(KernelBuilder &k, const View &vector) {
   return vector[k.range(Axis::rows, k.constant(0), 1)];
 }
+inline void storeFirst(KernelBuilder &k, const View &vector, const Tile &value) {
+  k.store(vector, k.range(Axis::rows, k.constant(0), 1), value);
+}
 
 /// A block of columns of a matrix of one row, 1×C.
 inline Tile onlyRow(KernelBuilder &k, const View &matrix, const Range &columns) {

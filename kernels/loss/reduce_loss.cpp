@@ -12,7 +12,7 @@ LossReduction::LossReduction(KernelBuilder &k, bool mean) : k_(k), mean_(mean) {
 void LossReduction::store() const {
   Tile total = sum(rowLoss_[k_.whole(rowLoss_.dim(0))], Axis::columns);
   if (mean_) total = total / validRows(k_, validCount_);
-  k_.store(loss_, k_.range(Axis::rows, k_.constant(0), 1), total);
+  storeFirst(k_, loss_, total);
 }
 
 Kernel reduceLoss(bool mean) {
