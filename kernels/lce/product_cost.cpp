@@ -27,7 +27,7 @@ constexpr GpuSpeed kSpeeds[] = {
 
 /// Multiply-adds of other types take so many times as long.
 double typeFactor(const Scheme &scheme) {
-  constexpr double kTf32 = 1.88, kF16 = 1.05; // at the power limit
+  constexpr double kTf32 = 1.88, kF16 = 1.03; // at the power limit
   return scheme.tf32 ? kTf32 : scheme.element == ElementType::f16 ? kF16 : 1;
 }
 
