@@ -58,6 +58,9 @@ int64_t oneHotColumns(const Emitter &m) {
   return columns;
 }
 
+/// Where the kernel that scales rows of X for f16 has their gain from.
+Gain gainOfScaling(const Emitter &m) { return comparesAllPairs(m.s, m.c) ? Gain::made : Gain::given; }
+
 void oneHotSums(Emitter &m, TensorId u, int64_t first, int64_t count) {
   StepArguments arguments = m.arguments();
   arguments.tensor(tensor::hidden, {}, {first, count});
@@ -69,8 +72,7 @@ void oneHotSums(Emitter &m, TensorId u, int64_t first, int64_t count) {
   spec.ofPieces = m.has(tensor::pieces);
   if (spec.ofPieces) arguments.tensor(tensor::pieces, m.pieceRows(), {first, count});
   spec.scalesRows = scalesBesideOneHotSums(m.s, m.c);
-  if (m.s.normalisesRows)
-    spec.gain = spec.scalesRows && comparesAllPairs(m.s, m.c) ? Gain::made : Gain::given;
+  if (m.s.normalisesRows) spec.gain = spec.scalesRows ? gainOfScaling(m) : Gain::given;
   if (spec.gain == Gain::given) arguments.tensor(tensor::gain);
   arguments.tensor(u, {}, {0, count});
   if (spec.scalesRows) arguments.tensor(tensor::scale).tensor(tensor::xs, {}, {first, count});
@@ -225,7 +227,8 @@ void sortRows(Emitter &m) {
 /// The gain, and rows of X over it, but for what the kernel of the one-hot sums does.
 void normaliseRows(Emitter &m, TensorId rows) {
   if (m.s.rows == 0) m.fill(tensor::gain, 0); // which no program would store
-  const bool isMade = comparesAllPairs(m.s, m.c);
+  const Gain gain = gainOfScaling(m);
+  const bool isMade = gain == Gain::made;
   if (!isMade)
     m.launch(m.kernel(rowsGain(), rowsGainOptions(m.target)),
              m.arguments().tensors({tensor::scale, tensor::largest, tensor::gain}));
@@ -233,7 +236,7 @@ void normaliseRows(Emitter &m, TensorId rows) {
   StepArguments arguments = m.arguments().tensor(tensor::scale);
   arguments.tensor(isMade ? tensor::largest : tensor::gain).tensors({rows, tensor::xs});
   if (isMade) arguments.tensor(tensor::gain);
-  m.launch(m.kernel(scaleRows({m.s.element, isMade ? Gain::made : Gain::given})), arguments);
+  m.launch(m.kernel(scaleRows({m.s.element, gain})), arguments);
 }
 
 } // namespace
